@@ -1,0 +1,1 @@
+"""Experiments: how points are run."""

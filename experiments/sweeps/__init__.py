@@ -1,0 +1,1 @@
+"""Sweeps: one file an experiment."""

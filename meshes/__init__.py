@@ -1,0 +1,1 @@
+"""Meshes: what a transformer is computed on."""

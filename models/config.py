@@ -1,0 +1,85 @@
+"""ModelConfig: the shape of a decoder-only transformer, and MODELS, the known ones.
+
+Nothing here imports JAX: the planner, the counts and the command line read shapes
+without touching a device.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import PositiveInt
+from pydantic import model_validator
+
+Norm = Literal["rms", "layer"]
+Positions = Literal["rotary", "learned"]
+Activation = Literal["swiglu", "geglu", "gelu", "relu2"]
+
+Remat = Literal["none", "dots", "full"]
+"""What the backward pass recomputes: nothing, all but matmul outputs, whole blocks."""
+Layers = Literal["scanned", "unrolled"]
+DType = Literal["float32", "bfloat16"]
+MatmulForm = Literal["plain", "flat"]
+"""`flat` folds batch and sequence into one dim around each dense matmul: the same
+numbers, and the only form whose weight gradient XLA's CPU backend runs well."""
+
+
+class ModelConfig(BaseModel):
+    """Shape of a transformer: everything that determines its parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    source: str
+    """Where the shape comes from, and the parameter count it is held to."""
+    num_layers: PositiveInt
+    embed_dim: PositiveInt
+    num_heads: PositiveInt
+    num_kv_heads: PositiveInt
+    """Key and value heads; `num_heads` for multi-head attention, 1 for multi-query."""
+    head_dim: PositiveInt
+    """Its own field: `num_heads * head_dim` need not be `embed_dim` (gemma-7b)."""
+    mlp_dim: PositiveInt
+    vocab_size: PositiveInt
+    max_seq_len: PositiveInt
+    """Training context; the size of the table where positions are learned."""
+    norm: Norm = "rms"
+    positions: Positions = "rotary"
+    rope_theta: float = 10_000.0
+    activation: Activation = "swiglu"
+    bias: bool = False
+    """Bias vectors on every dense projection but the head, and on layer norms."""
+    tied_head: bool = False
+    """Whether the output projection is the transposed embedding table."""
+
+    @model_validator(mode="after")
+    def _heads_share_evenly(self) -> "ModelConfig":
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_heads {self.num_heads} of model {self.name!r} is not a multiple "
+                f"of num_kv_heads {self.num_kv_heads}"
+            )
+        return self
+
+    @property
+    def gated(self) -> bool:
+        """Whether the MLP has a gate projection: three matmuls instead of two."""
+        return self.activation in ("swiglu", "geglu")
+
+
+_PRESETS = (
+    ModelConfig(
+        name="tiny",
+        source="this project: small enough for a step of milliseconds on one CPU core",
+        num_layers=2,
+        embed_dim=128,
+        num_heads=4,
+        num_kv_heads=2,
+        head_dim=32,
+        mlp_dim=512,
+        vocab_size=512,
+        max_seq_len=128,
+    ),
+)
+
+MODELS: dict[str, ModelConfig] = {preset.name: preset for preset in _PRESETS}

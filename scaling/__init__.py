@@ -1,0 +1,1 @@
+"""Scaling: what the measurements mean."""

@@ -1,0 +1,62 @@
+"""Cost: what must happen per device and optimizer step, per resource.
+
+Written by `analytic.py` from shapes (and later from compiled programs), read by
+`predict.py`. Amounts, not times: a Chip turns them into seconds.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import NonNegativeFloat
+from pydantic import NonNegativeInt
+
+from meshes.spec import Axis
+from meshes.spec import Network
+
+CollectiveKind = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "send_recv"
+]
+
+
+class Collective(BaseModel):
+    """One kind of collective over some mesh axes, per device and step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: CollectiveKind
+    axes: tuple[Axis, ...]
+    network: Network
+    group_size: NonNegativeInt
+    """Participants on this network."""
+    count: NonNegativeInt
+    """Executions per step."""
+    payload_bytes: NonNegativeFloat
+    """The full logical array, summed over executions."""
+    bytes: NonNegativeFloat
+    """What one device sends, summed over executions."""
+
+
+class Cost(BaseModel):
+    """Work of one device in one optimizer step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model_flops: NonNegativeFloat
+    """Without recomputation, attention causal-halved (the MFU numerator)."""
+    model_flops_full_attention: NonNegativeFloat
+    executed_flops: NonNegativeFloat
+    """With recomputation, attention in full as plain XLA attention computes it."""
+    hbm_bytes: NonNegativeFloat
+    """Traffic to and from device memory, a lower bound."""
+    arguments_bytes: NonNegativeFloat
+    """Parameters, optimizer state and batch, from the exact shard shapes."""
+    activation_bytes: NonNegativeFloat
+    """Alive at the end of the forward pass under the remat policy."""
+    gradient_bytes: NonNegativeFloat
+    collectives: tuple[Collective, ...] = ()
+
+    @property
+    def peak_hbm_bytes(self) -> float:
+        """Arguments (donated, so counted once), gradients and activations."""
+        return self.arguments_bytes + self.gradient_bytes + self.activation_bytes

@@ -1,0 +1,1 @@
+"""Report: one page, tables and pictures of what was found."""
