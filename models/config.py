@@ -1,4 +1,4 @@
-"""ModelConfig: the shape of a decoder-only transformer, and MODELS, the known ones.
+"""ModelConfig: the shape of a decoder-only transformer.
 
 Nothing here imports JAX: the planner, the counts and the command line read shapes
 without touching a device.
@@ -65,21 +65,3 @@ class ModelConfig(BaseModel):
     def gated(self) -> bool:
         """Whether the MLP has a gate projection: three matmuls instead of two."""
         return self.activation in ("swiglu", "geglu")
-
-
-_PRESETS = (
-    ModelConfig(
-        name="tiny",
-        source="this project: small enough for a step of milliseconds on one CPU core",
-        num_layers=2,
-        embed_dim=128,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=32,
-        mlp_dim=512,
-        vocab_size=512,
-        max_seq_len=128,
-    ),
-)
-
-MODELS: dict[str, ModelConfig] = {preset.name: preset for preset in _PRESETS}

@@ -27,7 +27,7 @@ class Point(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
-    """A name in `models.config.MODELS`."""
+    """A name in `models.presets.MODELS`."""
     chip: str
     """A name in `meshes.hardware.CHIPS`."""
     mesh: MeshSpec

@@ -1,0 +1,97 @@
+"""Quantity: the one place where numbers are written for people.
+
+Data holds SI base units; a table, a page or a sentence turns them into text here.
+Three significant digits at most, a unit that keeps the figure between 1 and 1000,
+and `–` for what was not measured, which is never zero.
+"""
+
+import math
+from collections.abc import Sequence
+
+NOT_MEASURED = "–"
+
+_SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
+_DECIMAL = tuple((1000.0**n, prefix) for n, prefix in enumerate(("", *"kMGTPEZY")))
+_BINARY = tuple(
+    (1024.0**n, f"{prefix}B")
+    for n, prefix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+)
+
+
+def seconds(value: float | None) -> str:
+    """Returns a duration as `4.2 ms`, `12.5 s`, `3 min 20 s` or `2 h 5 min`."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    if round(abs(value)) < 120:
+        return _scaled(value, _SECONDS if value else (_SECONDS[-1],))
+    minutes, rest_s = divmod(round(abs(value)), 60)
+    hours, minutes = divmod(minutes, 60)
+    sign = "-" if value < 0 else ""
+    if hours:
+        return f"{sign}{hours} h {minutes} min"
+    return f"{sign}{minutes} min {rest_s} s"
+
+
+def bytes_(value: float | None) -> str:
+    """Returns an amount of memory in binary units, as `1.5 GiB`."""
+    return _scaled(value, _BINARY)
+
+
+def count(value: float | None) -> str:
+    """Returns a number of things in decimal units, as `6.74 G` or `512`."""
+    return _scaled(value, _DECIMAL)
+
+
+def flops(value: float | None) -> str:
+    """Returns an amount of floating-point operations, as `40.1 GFLOP`."""
+    return _with_unit(value, "FLOP")
+
+
+def flops_per_s(value: float | None) -> str:
+    """Returns a rate of floating-point operations, as `197 TFLOP/s`."""
+    return _with_unit(value, "FLOP/s")
+
+
+def bytes_per_s(value: float | None) -> str:
+    """Returns a bandwidth in decimal units, as vendors state them: `819 GB/s`."""
+    return _with_unit(value, "B/s")
+
+
+def rate(value: float | None, unit: str = "tokens/s") -> str:
+    """Returns a rate of `unit`, as `12.3 k tokens/s`."""
+    text = _scaled(value, _DECIMAL)
+    return text if text == NOT_MEASURED else f"{text} {unit}"
+
+
+def percent(fraction: float | None) -> str:
+    """Returns a fraction (0..1) as `38.1 %`."""
+    if fraction is None or not math.isfinite(fraction):
+        return NOT_MEASURED
+    return f"{fraction * 100:.1f} %"
+
+
+def ratio(value: float | None) -> str:
+    """Returns a plain quotient with two decimals, as `0.86`."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    return f"{value:.2f}"
+
+
+def _with_unit(value: float | None, unit: str) -> str:
+    text = _scaled(value, _DECIMAL)
+    if text == NOT_MEASURED:
+        return text
+    figure, _, prefix = text.partition(" ")
+    return f"{figure} {prefix}{unit}"
+
+
+def _scaled(value: float | None, units: Sequence[tuple[float, str]]) -> str:
+    """Returns `value` in the largest of `units` (ascending) that it reaches."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    # Just below a unit, three digits round up to it: 999.7 reads 1 k, not 1000.
+    reached = [unit for unit in units if unit[0] <= abs(value) * 1.0005]
+    size, prefix = reached[-1] if reached else units[0]
+    figure = value / size
+    text = f"{figure:.3g}" if abs(figure) < 999.5 else f"{figure:.0f}"
+    return f"{text} {prefix}".strip()

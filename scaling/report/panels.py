@@ -1,0 +1,243 @@
+"""Panels: what each chart shows, as plain data; `figures.py` draws it."""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from scaling import quantity
+from scaling.curve import Curve
+from scaling.curve import CurvePoint
+from scaling.curve import Direction
+from scaling.measurement import Provenance
+from scaling.measurement import Status
+from scaling.report.families import Family
+from scaling.report.families import Judged
+from scaling.report.families import Series
+
+Shown = Literal["throughput", "efficiency", "step_time"]
+Reasons = Mapping[str, str | None]
+"""Reason of the newest run, by point id."""
+
+DIRECTION_TITLES: Mapping[Direction, str] = {
+    "vertical": "Vertical: more devices in each slice",
+    "horizontal": "Horizontal: more slices, each unchanged",
+}
+REGIME_TITLES = {
+    "strong": "Strong scaling: the global batch is fixed",
+    "weak": "Weak scaling: the batch per device is fixed",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One point of a series; `y` is None where the point has no such number."""
+
+    series: int
+    provenance: Provenance
+    x: float
+    y: float | None
+    low: float | None
+    high: float | None
+    status: Status
+    text: str
+    """Everything about the mark in words, for tooltips and screen readers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A place on the x axis with a few words: where a series breaks."""
+
+    series: int
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One chart: marks of one quantity over devices or over load."""
+
+    title: str
+    shown: Shown
+    x_title: str
+    marks: tuple[Mark, ...]
+    notes: tuple[Note, ...] = ()
+    threshold: float | None = None
+
+    @property
+    def description(self) -> str:
+        """The chart in words, for who cannot see it."""
+        marks = "; ".join(mark.text for mark in self.marks)
+        return f"{self.title}, {self.shown}. {marks or 'Nothing to show'}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Panels that share their scales, with one legend; also one picture file."""
+
+    name: str
+    """Stem of the picture's file name."""
+    title: str
+    family: Family
+    rows: tuple[tuple[Panel, ...], ...]
+
+    @property
+    def legend(self) -> tuple[tuple[Series, Provenance], ...]:
+        """Each series with each provenance it is drawn in, once."""
+        return tuple(
+            (series, provenance)
+            for series in self.family.series
+            for provenance in dict.fromkeys(
+                judged.curve.provenance for judged in series.judged
+            )
+        )
+
+
+def scaling_figure(
+    family: Family, *, name: str, reasons: Reasons, threshold: float
+) -> Figure:
+    """Returns throughput above efficiency, vertical beside horizontal."""
+    directions: tuple[Direction, Direction] = ("vertical", "horizontal")
+    throughput = tuple(
+        Panel(
+            title=DIRECTION_TITLES[direction],
+            shown="throughput",
+            x_title="devices, over all slices",
+            marks=_marks(family, direction, "throughput", reasons),
+        )
+        for direction in directions
+    )
+    efficiency = tuple(
+        Panel(
+            title=DIRECTION_TITLES[direction],
+            shown="efficiency",
+            x_title="devices, over all slices",
+            marks=_marks(family, direction, "efficiency", reasons),
+            notes=tuple(_notes(family, direction)),
+            threshold=threshold,
+        )
+        for direction in directions
+    )
+    return Figure(
+        name=name,
+        title=REGIME_TITLES[family.regime or "strong"],
+        family=family,
+        rows=(throughput, efficiency),
+    )
+
+
+def load_figure(family: Family, *, name: str, reasons: Reasons) -> Figure:
+    """Returns throughput beside step time over the batch, one series per mesh."""
+    shown: tuple[tuple[str, Shown], ...] = (
+        ("Throughput by load", "throughput"),
+        ("Step time by load", "step_time"),
+    )
+    panels = tuple(
+        Panel(
+            title=title,
+            shown=what,
+            x_title="global batch, sequences per optimizer step",
+            marks=_marks(family, None, what, reasons),
+        )
+        for title, what in shown
+    )
+    return Figure(
+        name=name,
+        title="Load: a growing batch on one mesh",
+        family=family,
+        rows=(panels,),
+    )
+
+
+def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
+    """Returns one point of a curve in words, with how its numbers were obtained."""
+    where = f"{point.mesh}, {counted(point.num_devices, 'device')}"
+    where += f", global batch {point.global_batch_size}"
+    if point.status != "ok":
+        return f"{where}: {point.status}" + (f", {reason}" if reason else "")
+    step = quantity.seconds(point.step_time_s)
+    parts = [f"{where}: {quantity.rate(point.tokens_per_s)}", f"step {step}"]
+    if point.efficiency is not None:
+        parts.append(f"efficiency {efficiency_text(point)}")
+    runs = counted(point.num_runs, "run")
+    parts.append(f"{curve.provenance}, {runs}" if point.num_runs else curve.provenance)
+    return ", ".join(parts)
+
+
+def efficiency_text(point: CurvePoint) -> str:
+    """Returns the efficiency with its 90 % interval, as `0.86 [0.84, 0.88]`."""
+    value = quantity.ratio(point.efficiency)
+    if point.efficiency_low is None or point.efficiency_high is None:
+        return value
+    low, high = (
+        quantity.ratio(each) for each in (point.efficiency_low, point.efficiency_high)
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns `1 device`, `2 devices`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _marks(
+    family: Family, direction: Direction | None, shown: Shown, reasons: Reasons
+) -> tuple[Mark, ...]:
+    return tuple(
+        mark
+        for series, judged in _judged(family, direction)
+        for mark in _curve_marks(judged.curve, series, shown, reasons)
+    )
+
+
+def _judged(
+    family: Family, direction: Direction | None
+) -> Iterator[tuple[Series, Judged]]:
+    for series in family.series:
+        for judged in series.judged:
+            if judged.curve.direction == direction:
+                yield series, judged
+
+
+def _curve_marks(
+    curve: Curve, series: Series, shown: Shown, reasons: Reasons
+) -> Iterator[Mark]:
+    for point in curve.points:
+        y, low, high = _values(point, shown)
+        if point.status == "ok" and y is None:
+            continue
+        words = point_text(curve, point, reasons.get(point.id))
+        yield Mark(
+            series=series.number,
+            provenance=curve.provenance,
+            x=point.num_devices if curve.kind == "scaling" else point.global_batch_size,
+            y=y if point.status == "ok" else None,
+            low=low,
+            high=high,
+            status=point.status,
+            text=f"{series.label}: {words}",
+        )
+
+
+def _values(
+    point: CurvePoint, shown: Shown
+) -> tuple[float | None, float | None, float | None]:
+    """Returns the value shown with its bounds."""
+    if shown == "efficiency":
+        return point.efficiency, point.efficiency_low, point.efficiency_high
+    step = (point.step_time_s, point.step_time_low_s, point.step_time_high_s)
+    if shown == "step_time":
+        return step
+    if point.tokens_per_s is None or not all(step):
+        return point.tokens_per_s, None, None
+    middle, low, high = (each or 1.0 for each in step)
+    tokens = point.tokens_per_s * middle
+    return point.tokens_per_s, tokens / high, tokens / low
+
+
+def _notes(family: Family, direction: Direction) -> Iterator[Note]:
+    for series, judged in _judged(family, direction):
+        found = judged.breakdown
+        if found is not None and found.first_bad_devices is not None:
+            text = f"below {found.threshold:g} from {found.first_bad_devices}"
+            yield Note(series=series.number, x=found.first_bad_devices, text=text)
