@@ -1,0 +1,60 @@
+"""Every console example in README.md and docs/ is run, its output compared.
+
+A block marked `console` holds `$ scaling …` commands, each followed by what it prints.
+A line `…` stands for any lines. Blocks of other kinds (`sh`, `text`) are not run.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def examples():
+    for page in PAGES:
+        for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+            for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = example.partition("\n")
+                yield pytest.param(command, output, id=f"{page.name}: {command}")
+
+
+def matches(pattern: str, output: str) -> bool:
+    parts = [re.escape(part) for part in re.split(r"^…\n", pattern, flags=re.M)]
+    return re.fullmatch(r"(?:.*\n)*?".join(parts).strip(), output.strip()) is not None
+
+
+@pytest.mark.parametrize(("command", "output"), examples())
+def test_console_example(command, output):
+    program, *arguments = shlex.split(command)
+    assert program == "scaling"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "experiments.cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"COLUMNS": "80", "PATH": "/usr/bin:/bin"},
+        timeout=60,
+        check=False,
+    )
+    printed = done.stdout + done.stderr
+    assert matches(output, printed), printed
+
+
+def test_the_comparison_can_fail():
+    assert matches("a\n…\nd\n", "a\nb\nc\nd\n")
+    assert not matches("a\n…\nd\n", "a\nb\nc\n")
+    assert not matches("a\n", "b\n")
+
+
+def test_every_link_within_the_docs_leads_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
