@@ -31,7 +31,7 @@ def matches(pattern: str, output: str) -> bool:
     return re.fullmatch(r"(?:.*\n)*?".join(parts).strip(), output.strip()) is not None
 
 
-@pytest.mark.parametrize(("command", "output"), examples())
+@pytest.mark.parametrize(("command", "output"), list(examples()))
 def test_console_example(command, output):
     program, *arguments = shlex.split(command)
     assert program == "scaling"
