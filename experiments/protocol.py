@@ -84,7 +84,8 @@ class Platform(BaseModel):
 class StepEnded(BaseModel):
     """A step, or the last of a block, was waited for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A diverged loss is NaN, for which JSON has no number: written as "NaN", not null.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     event: Literal["step"] = "step"
     step: NonNegativeInt

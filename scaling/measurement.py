@@ -114,7 +114,8 @@ class ProcessOutcome(BaseModel):
 class Measurement(BaseModel):
     """One execution of a point: what happened, with every raw sample."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A diverged loss is NaN, for which JSON has no number: written as "NaN", not null.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     format_version: int = FORMAT_VERSION
     id: str

@@ -27,8 +27,9 @@ def examples():
 
 
 def matches(pattern: str, output: str) -> bool:
-    parts = [re.escape(part) for part in re.split(r"^…\n", pattern, flags=re.M)]
-    return re.fullmatch(r"(?:.*\n)*?".join(parts).strip(), output.strip()) is not None
+    parts = re.split(r"^…\n", pattern.strip() + "\n", flags=re.MULTILINE)
+    regex = r"(?:.*\n)*?".join(re.escape(part) for part in parts)
+    return re.fullmatch(regex, output.strip() + "\n") is not None
 
 
 @pytest.mark.parametrize(("command", "output"), list(examples()))

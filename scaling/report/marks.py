@@ -57,19 +57,22 @@ class Swatch:
     """On white, contrast at least 3.8 to 1."""
     dark: str
     """On the dark page, contrast at least 7 to 1."""
-    shape: str
-    """A Vega symbol name."""
+    path: str
+    """SVG path between -1 and 1 in both dims, which Vega takes as well."""
 
 
 SWATCHES = (
-    Swatch(light="#0072b2", dark="#56b4e9", shape="circle"),
-    Swatch(light="#d55e00", dark="#ff9248", shape="square"),
-    Swatch(light="#00825f", dark="#3fd0a0", shape="triangle-up"),
-    Swatch(light="#aa4499", dark="#e39bd0", shape="diamond"),
-    Swatch(light="#9a6b00", dark="#e9c349", shape="triangle-down"),
-    Swatch(light="#5b6470", dark="#b4bcc8", shape="triangle-right"),
+    Swatch(light="#0072b2", dark="#56b4e9", path="M-1,0A1,1,0,1,0,1,0A1,1,0,1,0,-1,0Z"),
+    Swatch(light="#d55e00", dark="#ff9248", path="M-.9,-.9H.9V.9H-.9Z"),
+    Swatch(light="#00825f", dark="#3fd0a0", path="M0,-1L1,.8H-1Z"),
+    Swatch(light="#aa4499", dark="#e39bd0", path="M0,-1.2L1.2,0L0,1.2L-1.2,0Z"),
+    Swatch(light="#9a6b00", dark="#e9c349", path="M0,1L1,-.8H-1Z"),
+    Swatch(light="#5b6470", dark="#b4bcc8", path="M1,0L-.8,1V-1Z"),
 )
 """One for each series of a panel, after Okabe and Ito (2008), darkened for white."""
+
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+"""Where a point has no number: it failed."""
 
 INK = "#1c2127"
 MUTED = "#57606a"

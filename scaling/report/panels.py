@@ -63,6 +63,10 @@ class Panel:
     marks: tuple[Mark, ...]
     notes: tuple[Note, ...] = ()
     threshold: float | None = None
+    starts: tuple[tuple[float, float], ...] = ()
+    """Baselines from which ideal scaling is drawn."""
+    logarithmic: bool = False
+    """Whether y is: then equal slopes are equal scaling."""
 
     @property
     def description(self) -> str:
@@ -104,6 +108,8 @@ def scaling_figure(
             shown="throughput",
             x_title="devices, over all slices",
             marks=_marks(family, direction, "throughput", reasons),
+            starts=_starts(family, direction),
+            logarithmic=True,
         )
         for direction in directions
     )
@@ -241,3 +247,13 @@ def _notes(family: Family, direction: Direction) -> Iterator[Note]:
         if found is not None and found.first_bad_devices is not None:
             text = f"below {found.threshold:g} from {found.first_bad_devices}"
             yield Note(series=series.number, x=found.first_bad_devices, text=text)
+
+
+def _starts(family: Family, direction: Direction) -> tuple[tuple[float, float], ...]:
+    starts = {
+        (point.num_devices, point.tokens_per_s): None
+        for _, judged in _judged(family, direction)
+        for point in judged.curve.points
+        if point.id == judged.curve.baseline_id and point.tokens_per_s
+    }
+    return tuple(starts)

@@ -1,0 +1,150 @@
+"""Environment of a run, as the parent sees it: versions, flags, sources, host.
+
+The worker adds what only it can know, the device kind. Whether a stored run still
+counts is decided on everything else, so that nothing has to start JAX to resume.
+"""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterable
+from collections.abc import Mapping
+from pathlib import Path
+
+from scaling.measurement import Environment
+
+SOURCE_ROOT = Path(__file__).resolve().parent.parent
+
+DISTRIBUTIONS = (
+    "jax",
+    "jaxlib",
+    "libtpu",
+    "jax-cuda12-plugin",
+    "jax-cuda13-plugin",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "grain",
+    "tensorflow-datasets",
+    "array-record",
+    "numpy",
+    "scaling-toolkit",
+)
+
+FLAG_NAMES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "CUDA_VISIBLE_DEVICES")
+FLAG_PREFIXES = ("JAX_", "XLA_PYTHON_", "NCCL_", "MEGASCALE_", "TPU_")
+SET_BY_RUNNER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
+"""The runner derives these from the point, so they say nothing that it does not."""
+
+MEASURING_SOURCES = (
+    "models/*.py",
+    "meshes/spec.py",
+    "meshes/rules.py",
+    "meshes/build.py",
+    "experiments/worker.py",
+    "experiments/train.py",
+    "experiments/timing.py",
+    "experiments/data.py",
+    "experiments/checkpoint.py",
+    "experiments/protocol.py",
+)
+
+
+def parent_environment(*, num_cores: int, environ: Mapping[str, str]) -> Environment:
+    """Returns the environment of a run before any worker has said what it found."""
+    return Environment(
+        versions=installed_versions(),
+        device_kind=None,
+        host_cpu_model=host_cpu_model(),
+        flags=flags(environ),
+        code_hash=code_hash(),
+        commit=commit(),
+        hostname=socket.gethostname(),
+        num_cores=num_cores,
+    )
+
+
+def resume_key(environment: Environment) -> tuple[object, ...]:
+    """Returns the pooling key without the device kind, which only a worker knows."""
+    return environment.model_copy(update={"device_kind": None}).pooling_key
+
+
+def flags(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that reach the compiler or the runtime, by name."""
+    return {
+        name: value
+        for name, value in sorted(environ.items())
+        if name not in SET_BY_RUNNER
+        and (name in FLAG_NAMES or name.startswith(FLAG_PREFIXES))
+    }
+
+
+@functools.cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = [("python", platform.python_version())]
+    for name in DISTRIBUTIONS:
+        try:
+            found.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def installed_versions() -> dict[str, str]:
+    """Returns the version of Python and of every installed one of `DISTRIBUTIONS`."""
+    return dict(_versions())
+
+
+@functools.cache
+def host_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Returns the processor's name, or its architecture where none is given."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "cpu model") and value.strip():
+            return value.strip()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def code_hash(root: Path = SOURCE_ROOT) -> str:
+    """Returns the SHA-256 of the sources that decide what is measured and how."""
+    digest = hashlib.sha256()
+    for path in _measuring_sources(root):
+        content = path.read_bytes()
+        name = path.relative_to(root).as_posix()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _measuring_sources(root: Path) -> Iterable[Path]:
+    return sorted(path for pattern in MEASURING_SOURCES for path in root.glob(pattern))
+
+
+def commit(root: Path = SOURCE_ROOT) -> str | None:
+    """Returns the commit of the checkout, `-dirty` if it has changes; None if none."""
+    # An installed copy may lie inside somebody else's checkout: not our commit.
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch"]
+    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        lines = subprocess.run(
+            [*command, "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+            env=environ,
+        ).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    oid = next((line.split()[-1] for line in lines if "branch.oid" in line), None)
+    changed = any(not line.startswith("#") for line in lines)
+    return f"{oid}-dirty" if oid and changed else oid

@@ -1,0 +1,77 @@
+"""Survivors: processes of runs whose runner is gone, found by a mark and ended.
+
+Every worker carries `SCALING_RUN=<folder of the sweep>:<run>` in its environment,
+and so does whatever it starts. Nothing without that exact mark is touched.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+MARK = "SCALING_RUN"
+PROC = Path("/proc")
+
+_GONE_WITHIN_S = 5.0
+
+
+def mark(folder: str, run: str) -> str:
+    """Returns the value of `MARK` for a run that writes into `folder`."""
+    return f"{folder}:{run}"
+
+
+def end_marked(prefix: str) -> tuple[int, ...]:
+    """Ends every process whose mark starts with `prefix`; returns their ids.
+
+    Comes back once they are gone, or after five seconds.
+    """
+    ended = []
+    for pid in _processes():
+        if _is_marked(pid, prefix) and _kill(pid, prefix):
+            ended.append(pid)
+    deadline = time.monotonic() + _GONE_WITHIN_S
+    while any(_is_marked(pid, prefix) for pid in ended):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return tuple(ended)
+
+
+def _kill(pid: int, prefix: str) -> bool:
+    """Kills `pid` if it still carries the mark: ids are used again."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return False
+    try:
+        if not _is_marked(pid, prefix):
+            return False
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def _processes() -> Iterator[int]:
+    own = os.getuid()
+    with contextlib.suppress(OSError), os.scandir(PROC) as entries:
+        for entry in entries:
+            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == own:
+                    yield int(entry.name)
+
+
+def _is_marked(pid: int, prefix: str) -> bool:
+    # A zombie's environment reads as empty, so it counts as gone.
+    try:
+        environ = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    wanted = f"{MARK}={prefix}".encode()
+    return any(variable.startswith(wanted) for variable in environ.split(b"\0"))

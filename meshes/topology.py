@@ -1,0 +1,152 @@
+"""Topology: the slices one can have of a chip, their wrap-around links and hosts.
+
+A slice shape is in chips along each torus dim. TPU v2, v3, v5e and v6e are 2-D and come
+in a short list of shapes. v4, v5p and v7x are 3-D: a few shapes below a cube of 4x4x4
+chips, and from there every shape made of whole cubes, dims ascending. Where there is
+no torus (NVLink, or the cores of a host) the shape has one dim. Sources: Google Cloud
+TPU pages and AI-Hypercomputer/maxtext accelerator_to_spec_map.py.
+"""
+
+import math
+from itertools import pairwise
+
+from meshes.chip import Chip
+
+Shape = tuple[int, ...]
+
+_CUBE = 4
+
+
+def num_chips(chip: Chip, num_devices: int) -> int:
+    """Returns how many chips hold so many JAX devices.
+
+    Raises ValueError where that is not a whole number.
+    """
+    per_chip = chip.devices_per_chip
+    if num_devices < 1 or num_devices % per_chip:
+        below = num_devices // per_chip * per_chip
+        near = " or ".join(str(n) for n in (below, below + per_chip) if n > 0)
+        raise ValueError(
+            f"{num_devices} devices are no whole number of {chip.name} chips, which "
+            f"hold {per_chip} each; take {near}"
+        )
+    return num_devices // per_chip
+
+
+def squarest_slice(chip: Chip, num_chips: int) -> Shape:
+    """Returns the valid slice shape of so many chips that is nearest to a cube.
+
+    Without a torus that is `(num_chips,)`. Raises ValueError with the nearest valid
+    numbers of chips.
+    """
+    if chip.torus_dims is None:
+        _check_without_torus(chip, num_chips)
+        return (num_chips,)
+    shapes = _shapes(chip, num_chips)
+    if not shapes:
+        raise ValueError(
+            f"no {chip.name} slice has {num_chips} chips; {_near(chip, num_chips)}"
+        )
+    return min(shapes, key=lambda shape: (sum(shape), shape))
+
+
+def check_slice(chip: Chip, shape: Shape) -> None:
+    """Raises ValueError, with the nearest valid choices, if no slice has this shape."""
+    dims = chip.torus_dims or 1
+    if len(shape) != dims or min(shape, default=0) < 1:
+        raise ValueError(
+            f"slice {_text(shape)} of {chip.name} needs {dims} positive "
+            f"{'dim' if dims == 1 else 'dims'}, as {_text(_example(chip))}"
+        )
+    chips = math.prod(shape)
+    if chip.torus_dims is None:
+        _check_without_torus(chip, chips)
+        return
+    valid = _shapes(chip, chips)
+    if shape not in valid:
+        same = " or ".join(_text(s) for s in valid)
+        cure = f"{chips} chips come as {same}" if same else _near(chip, chips)
+        raise ValueError(f"{chip.name} has no slice {_text(shape)}; {cure}")
+
+
+def wraps(chip: Chip, shape: Shape) -> tuple[bool, ...]:
+    """Returns for each dim of the slice whether its ends are joined to a ring.
+
+    2-D: a dim as long as the whole pod's (16 on v5e and v6e). 3-D: every dim if the
+    slice is made of whole cubes, none otherwise. Without a torus: none. Source:
+    maxtext accelerator_to_spec_map.py; v2 and v3 by the same rule.
+    """
+    if chip.torus_dims is None:
+        return (False,) * len(shape)
+    if chip.torus_dims == 2:
+        side = math.isqrt(chip.max_slice_chips or 0)
+        return tuple(size == side for size in shape)
+    return (all(size % _CUBE == 0 for size in shape),) * len(shape)
+
+
+def num_hosts(chip: Chip, shape: Shape) -> int | None:
+    """Returns the hosts that a slice spans, or None where their size is unknown."""
+    if chip.chips_per_host is None:
+        return None
+    return math.ceil(math.prod(shape) / chip.chips_per_host)
+
+
+def _check_without_torus(chip: Chip, num_chips: int) -> None:
+    largest = chip.nvlink_domain
+    if largest is not None and num_chips > largest:
+        raise ValueError(
+            f"no {chip.name} slice has {num_chips} chips: NVLink joins {largest}; put "
+            "the rest left of the slash of the mesh"
+        )
+    if num_chips < 1:
+        raise ValueError(f"no {chip.name} slice has {num_chips} chips; take 1 or more")
+
+
+def _shapes(chip: Chip, chips: int) -> tuple[Shape, ...]:
+    """Returns every valid shape of so many chips of a torus."""
+    listed = tuple(shape for shape in chip.slice_shapes if math.prod(shape) == chips)
+    cubes, rest = divmod(chips, _CUBE**3)
+    if chip.torus_dims != 3 or rest or not 1 <= cubes <= _max_cubes(chip):
+        return listed
+    return tuple(
+        (a * _CUBE, b * _CUBE, cubes // (a * b) * _CUBE)
+        for a in range(1, cubes + 1)
+        for b in range(a, cubes // a + 1)
+        if cubes % (a * b) == 0 and cubes // (a * b) >= b
+    )
+
+
+def _sizes(chip: Chip) -> tuple[int, ...]:
+    """Returns every valid number of chips of a torus, ascending."""
+    listed = tuple(math.prod(shape) for shape in chip.slice_shapes)
+    if chip.torus_dims != 3:
+        return listed
+    return listed + tuple(n * _CUBE**3 for n in range(1, _max_cubes(chip) + 1))
+
+
+def _max_cubes(chip: Chip) -> int:
+    return (chip.max_slice_chips or 0) // _CUBE**3
+
+
+def _near(chip: Chip, chips: int) -> str:
+    sizes = _sizes(chip)
+    if chips > sizes[-1]:
+        return (
+            f"the largest slice has {sizes[-1]}; put more slices left of the slash "
+            "of the mesh"
+        )
+    near = next(
+        ((low, high) for low, high in pairwise(sizes) if low < chips < high),
+        sizes[:1],
+    )
+    return f"the nearest have {' or '.join(map(str, near))}"
+
+
+def _example(chip: Chip) -> Shape:
+    if chip.torus_dims is None:
+        return (chip.nvlink_domain or 2,)
+    return chip.slice_shapes[-1]
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "''"

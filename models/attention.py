@@ -1,0 +1,61 @@
+"""Attention: causal grouped-query attention, computed by plain XLA operations."""
+
+import jax
+from flax import nnx
+
+from models.config import ModelConfig
+from models.layers import INIT_STDDEV
+from models.layers import Computation
+from models.layers import Dense
+from models.layers import NamedSizes
+from models.layers import residual_stddev
+from models.layers import rotate
+
+
+class Attention(nnx.Module):
+    """Every token looks at itself and all earlier ones of its sequence.
+
+    N query heads share K key-value heads evenly, which are never repeated in memory.
+    The whole T x T square is computed and masked; the softmax is float32.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, rngs: nnx.Rngs, computation: Computation
+    ):
+        embed = (("embed", config.embed_dim),)
+        head_dim = (("head_dim", config.head_dim),)
+        heads = (("heads", config.num_heads), *head_dim)
+        kv_heads = (("kv_heads", config.num_kv_heads), *head_dim)
+
+        def dense(inputs: NamedSizes, outputs: NamedSizes, stddev: float) -> Dense:
+            return Dense(
+                inputs,
+                outputs,
+                rngs=rngs,
+                computation=computation,
+                bias=config.bias,
+                stddev=stddev,
+            )
+
+        self.query = dense(embed, heads, INIT_STDDEV)
+        self.key = dense(embed, kv_heads, INIT_STDDEV)
+        self.value = dense(embed, kv_heads, INIT_STDDEV)
+        self.output = dense(heads, embed, residual_stddev(config))
+        self.computation = computation
+
+    def __call__(self, x: jax.Array, angles: jax.Array | None) -> jax.Array:
+        """Maps [B, T, D] to [B, T, D]; `angles` [T, H/2] where positions are rotary."""
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        if angles is not None:
+            query, key = rotate(query, angles), rotate(key, angles)
+        constrain = self.computation.constrain
+        kv_axes = ("batch", "seq", "kv_heads", "head_dim")
+        axes = ("batch", "seq", "heads", "head_dim")
+        attended = jax.nn.dot_product_attention(
+            constrain(query, axes),
+            constrain(key, kv_axes),
+            constrain(value, kv_axes),
+            is_causal=True,
+            implementation="xla",
+        )
+        return self.output(constrain(attended, axes))

@@ -1,0 +1,204 @@
+"""Counts: parameters, FLOPs and activation bytes of a transformer, from its shapes.
+
+Letters: D embed, F mlp, H query heads, K key-value heads, h head dim, V vocabulary,
+L layers, S sequence length, c bytes of the compute dtype. A matmul that multiplies
+and adds n times is 2n FLOPs. Element-wise work is not counted: it is below 2 % of a
+step from width 256 on.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from models.config import ModelConfig
+from models.config import Remat
+
+_NamedAxes = tuple[str, tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParameterShape:
+    """One parameter array of a model; arrays of the layers are listed once."""
+
+    name: str
+    """Path of attributes in the model; `blocks.` stands for every layer."""
+    shape: tuple[int, ...]
+    """Without the leading dim that scanned layers add."""
+    logical_axes: tuple[str, ...]
+    count: int
+    """Number of identical arrays: the layers, or 1."""
+
+    @property
+    def size(self) -> int:
+        """Elements of one array."""
+        return math.prod(self.shape)
+
+
+def parameter_shapes(config: ModelConfig) -> tuple[ParameterShape, ...]:
+    """Returns every parameter array of the model with its logical axes."""
+    sizes = _axis_sizes(config)
+    return tuple(
+        ParameterShape(
+            name=name,
+            shape=tuple(sizes[axis] for axis in axes),
+            logical_axes=axes,
+            count=config.num_layers if name.startswith("blocks.") else 1,
+        )
+        for name, axes in _parameters(config)
+    )
+
+
+def num_parameters(config: ModelConfig) -> int:
+    """Returns the number of trained values; a tied head counts once."""
+    return sum(shape.size * shape.count for shape in parameter_shapes(config))
+
+
+def num_non_embedding_parameters(config: ModelConfig) -> int:
+    """Returns the parameters without the tables of tokens and positions and the head.
+
+    The N of arXiv 2001.08361 (section 2.1), which leaves out the head, tied or not.
+    """
+    outside = ("token_embedding", "position_embedding", "head.kernel")
+    return sum(
+        shape.size * shape.count
+        for shape in parameter_shapes(config)
+        if shape.name not in outside
+    )
+
+
+def num_active_parameters(config: ModelConfig) -> int:
+    """Returns the parameters that one token meets: all of them in a dense model."""
+    return num_parameters(config)
+
+
+def forward_flops_per_token(
+    config: ModelConfig, seq_len: int, *, causal: bool
+) -> float:
+    """Returns the matmul FLOPs of one token's forward pass.
+
+    L·(2·kernels + 4·S·H·h) + 2·D·V: scores and weighted values take 2·S·H·h each,
+    halved where `causal`; the head counts once, tied or not, the look-up 0.
+    """
+    attention = _attention_flops(config, seq_len) / (2 if causal else 1)
+    per_layer = _block_matmul_flops(config) + attention
+    return config.num_layers * per_layer + 2 * config.embed_dim * config.vocab_size
+
+
+def training_flops_per_token(
+    config: ModelConfig, seq_len: int, *, causal: bool
+) -> float:
+    """Returns the model FLOPs of one token: forward once, backward twice of it.
+
+    The numerator of MFU: nothing recomputed is in it, whatever the remat policy.
+    """
+    return 3 * forward_flops_per_token(config, seq_len, causal=causal)
+
+
+def executed_flops_per_token(
+    config: ModelConfig, seq_len: int, *, remat: Remat
+) -> float:
+    """Returns the FLOPs of one token that run: all of attention, and recomputation.
+
+    Plain XLA attention computes the whole square. `dots` keeps the outputs of the
+    dense matmuls and runs both of attention's again; `full` runs the block again but
+    for its last matmul, whose output nothing in the backward pass reads.
+    """
+    attention = _attention_flops(config, seq_len)
+    last_matmul = 2 * config.mlp_dim * config.embed_dim
+    recomputed = {
+        "none": 0.0,
+        "dots": attention,
+        "full": _block_matmul_flops(config) + attention - last_matmul,
+    }[remat]
+    training = training_flops_per_token(config, seq_len, causal=False)
+    return training + config.num_layers * recomputed
+
+
+def activation_bytes_per_token(
+    config: ModelConfig,
+    seq_len: int,
+    *,
+    remat: Remat,
+    compute_bytes: int,
+    tensor: int = 1,
+) -> float:
+    """Returns the bytes of one token alive when the forward pass has ended.
+
+    Placeholder.
+    """
+    raise NotImplementedError
+
+
+def _axis_sizes(config: ModelConfig) -> dict[str, int]:
+    return {
+        "embed": config.embed_dim,
+        "mlp": config.mlp_dim,
+        "heads": config.num_heads,
+        "kv_heads": config.num_kv_heads,
+        "head_dim": config.head_dim,
+        "vocab": config.vocab_size,
+        "positions": config.max_seq_len,
+    }
+
+
+def _parameters(config: ModelConfig) -> Iterator[_NamedAxes]:
+    yield "token_embedding", ("vocab", "embed")
+    if config.positions == "learned":
+        yield "position_embedding", ("positions", "embed")
+    yield from _norm("blocks.attention_norm", config)
+    yield from _attention("blocks.attention", config)
+    yield from _norm("blocks.mlp_norm", config)
+    yield from _mlp("blocks.mlp", config)
+    yield from _norm("final_norm", config)
+    if not config.tied_head:
+        yield "head.kernel", ("embed", "vocab")
+
+
+def _norm(name: str, config: ModelConfig) -> Iterator[_NamedAxes]:
+    yield f"{name}.scale", ("embed",)
+    if config.norm == "layer" and config.bias:
+        yield f"{name}.bias", ("embed",)
+
+
+def _attention(name: str, config: ModelConfig) -> Iterator[_NamedAxes]:
+    for projection, heads in (
+        ("query", "heads"),
+        ("key", "kv_heads"),
+        ("value", "kv_heads"),
+    ):
+        yield from _dense(
+            f"{name}.{projection}", ("embed",), (heads, "head_dim"), bias=config.bias
+        )
+    yield from _dense(
+        f"{name}.output", ("heads", "head_dim"), ("embed",), bias=config.bias
+    )
+
+
+def _mlp(name: str, config: ModelConfig) -> Iterator[_NamedAxes]:
+    for projection in ("gate", "up") if config.gated else ("up",):
+        yield from _dense(
+            f"{name}.{projection}", ("embed",), ("mlp",), bias=config.bias
+        )
+    yield from _dense(f"{name}.down", ("mlp",), ("embed",), bias=config.bias)
+
+
+def _dense(
+    name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], *, bias: bool
+) -> Iterator[_NamedAxes]:
+    yield f"{name}.kernel", inputs + outputs
+    if bias:
+        yield f"{name}.bias", outputs
+
+
+def _block_matmul_flops(config: ModelConfig) -> float:
+    """Returns the FLOPs of one token through the dense matmuls of one layer."""
+    return 2.0 * sum(
+        shape.size
+        for shape in parameter_shapes(config)
+        if shape.name.startswith("blocks.") and shape.name.endswith(".kernel")
+    )
+
+
+def _attention_flops(config: ModelConfig, seq_len: int) -> float:
+    """Returns the FLOPs of one token with all S keys of its sequence, one layer."""
+    return 4.0 * seq_len * config.num_heads * config.head_dim

@@ -1,0 +1,193 @@
+"""Layers: dense maps, norms, rotary positions and the MLP of a transformer block.
+
+Letters: B batch, T sequence, D embed, F mlp, N query heads, K kv heads, H head dim,
+V vocabulary.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from models.config import MatmulForm
+from models.config import ModelConfig
+from models.matmul import matmul
+
+NamedSizes = tuple[tuple[str, int], ...]
+"""Dims of an array as (logical axis, size)."""
+Rules = tuple[tuple[str, tuple[str, ...]], ...]
+"""Mesh axes of each logical axis; pairs, because a module's attributes are hashed."""
+
+INIT_STDDEV = 0.02
+NORM_EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Computation:
+    """What every layer of one model shares: dtypes, matmul form, sharding rules."""
+
+    param_dtype: str
+    compute_dtype: str
+    matmul_form: MatmulForm
+    rules: Rules
+
+    def constrain(self, x: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
+        """Returns `x` laid over the current mesh by the rules; as it is without one."""
+        if jax.sharding.get_abstract_mesh().empty:
+            return x
+        rules = dict(self.rules)
+        spec = jax.P(*(rules[axis] for axis in logical_axes))
+        return jax.lax.with_sharding_constraint(x, spec)
+
+    def gathered(self, kernel: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
+        """Returns `kernel` in the compute dtype and whole along `embed`.
+
+        Cast before it is gathered, so that bfloat16 is what crosses the network.
+        """
+        whole = ["residual" if axis == "embed" else axis for axis in logical_axes]
+        return self.constrain(kernel.astype(self.compute_dtype), whole)
+
+
+def normal(
+    key: jax.Array, dims: NamedSizes, computation: Computation, *, stddev: float
+) -> nnx.Param:
+    """Returns a parameter drawn in float32 from N(0, stddev²), then cast."""
+    shape = tuple(size for _, size in dims)
+    value = stddev * jax.random.normal(key, shape, jnp.float32)
+    return _parameter(value, dims, computation)
+
+
+def constant(value: float, dims: NamedSizes, computation: Computation) -> nnx.Param:
+    """Returns a parameter that starts as `value` everywhere."""
+    shape = tuple(size for _, size in dims)
+    return _parameter(jnp.full(shape, value), dims, computation)
+
+
+class Dense(nnx.Module):
+    """Linear map of the trailing dims `inputs` to the trailing dims `outputs`."""
+
+    def __init__(
+        self,
+        inputs: NamedSizes,
+        outputs: NamedSizes,
+        *,
+        rngs: nnx.Rngs,
+        computation: Computation,
+        bias: bool = False,
+        stddev: float = INIT_STDDEV,
+    ):
+        dims = inputs + outputs
+        self.kernel = normal(rngs.params(), dims, computation, stddev=stddev)
+        self.bias = constant(0.0, outputs, computation) if bias else None
+        self.axes = tuple(axis for axis, _ in dims)
+        self.num_inputs = len(inputs)
+        self.computation = computation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Maps [B, T, *inputs] to [B, T, *outputs] in the compute dtype."""
+        kernel = self.computation.gathered(self.kernel[...], self.axes)
+        y = matmul(
+            x, kernel, num_inputs=self.num_inputs, form=self.computation.matmul_form
+        )
+        return y if self.bias is None else y + self.bias[...].astype(y.dtype)
+
+
+class Norm(nnx.Module):
+    """RMSNorm or LayerNorm over D; statistics and scaling in float32."""
+
+    def __init__(self, config: ModelConfig, *, computation: Computation):
+        dims = (("embed", config.embed_dim),)
+        self.scale = constant(1.0, dims, computation)
+        with_bias = config.norm == "layer" and config.bias
+        self.bias = constant(0.0, dims, computation) if with_bias else None
+        self.centred = config.norm == "layer"
+        self.computation = computation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Returns [B, T, D] of unit mean square, or variance, times the scale."""
+        y = x.astype(jnp.float32)
+        if self.centred:
+            y -= y.mean(-1, keepdims=True)
+        y *= jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + NORM_EPSILON)
+        y *= self.scale[...].astype(jnp.float32)
+        if self.bias is not None:
+            y += self.bias[...].astype(jnp.float32)
+        return y.astype(self.computation.compute_dtype)
+
+
+class MLP(nnx.Module):
+    """Two matmuls around an activation; three where a gate multiplies the first."""
+
+    def __init__(
+        self, config: ModelConfig, *, rngs: nnx.Rngs, computation: Computation
+    ):
+        embed = (("embed", config.embed_dim),)
+        mlp = (("mlp", config.mlp_dim),)
+
+        def dense(inputs: NamedSizes, outputs: NamedSizes, stddev: float) -> Dense:
+            return Dense(
+                inputs,
+                outputs,
+                rngs=rngs,
+                computation=computation,
+                bias=config.bias,
+                stddev=stddev,
+            )
+
+        self.gate = dense(embed, mlp, INIT_STDDEV) if config.gated else None
+        self.up = dense(embed, mlp, INIT_STDDEV)
+        self.down = dense(mlp, embed, residual_stddev(config))
+        self.activation = config.activation
+        self.computation = computation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Maps [B, T, D] to [B, T, D]."""
+        axes = ("batch", "seq", "mlp")
+        up = self.computation.constrain(self.up(x), axes)
+        if self.gate is None:
+            return self.down(_activate(up, self.activation))
+        gate = self.computation.constrain(self.gate(x), axes)
+        return self.down(_activate(gate, self.activation) * up)
+
+
+def residual_stddev(config: ModelConfig) -> float:
+    """Returns the deviation of projections that add to the residual stream.
+
+    Divided by the root of their number, two a layer, so that the stream's variance
+    does not grow with depth (GPT-2).
+    """
+    return INIT_STDDEV / math.sqrt(2 * config.num_layers)
+
+
+def rotary_angles(seq_len: int, *, head_dim: int, theta: float) -> jax.Array:
+    """Returns float32 [T, H/2]: position times theta^(-2i/H) (arXiv 2104.09864)."""
+    frequencies = theta ** (-jnp.arange(0, head_dim, 2, jnp.float32) / head_dim)
+    return jnp.arange(seq_len, dtype=jnp.float32)[:, None] * frequencies
+
+
+def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
+    """Returns [B, T, heads, H] with its half pairs (i, i + H/2) turned by `angles`."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    cos, sin = jnp.cos(angles)[:, None, :], jnp.sin(angles)[:, None, :]
+    turned = (first * cos - second * sin, second * cos + first * sin)
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+
+
+def _parameter(
+    value: jax.Array, dims: NamedSizes, computation: Computation
+) -> nnx.Param:
+    axes = tuple(axis for axis, _ in dims)
+    return nnx.Param(value.astype(computation.param_dtype), logical_axes=axes)
+
+
+def _activate(x: jax.Array, activation: str) -> jax.Array:
+    match activation:
+        case "swiglu":
+            return jax.nn.silu(x)
+        case "relu2":
+            return jnp.square(jax.nn.relu(x))
+        case _:
+            return jax.nn.gelu(x, approximate=True)

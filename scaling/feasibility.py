@@ -1,0 +1,188 @@
+"""Feasibility: why a well-formed point cannot run, before anything compiles.
+
+A dim that does not divide over its mesh axes would be padded or replicated silently
+by a compiler; here it is a reason, with the nearest sizes that work.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+from meshes import hardware
+from meshes import topology
+from meshes.hardware import Chip
+from meshes.rules import shard_shape
+from meshes.spec import Axis
+from meshes.spec import AxisSizes
+from meshes.spec import MeshSpec
+from models.config import MODELS
+from models.counts import parameter_shapes
+from scaling.analytic import cost
+from scaling.point import Point
+
+AXES_AT_WORK: tuple[Axis, ...] = ("data", "fsdp", "tensor")
+
+
+def why_infeasible(point: Point) -> str | None:
+    """Returns the first reason why `point` cannot run, or None.
+
+    One sentence with the dim, the axis and the nearest sizes that work. The point's
+    model and chip are known ones.
+    """
+    checks: tuple[Callable[[Point], str | None], ...] = (
+        _axis_not_at_work,
+        _slice_that_does_not_fit,
+        _dim_that_does_not_divide,
+        _batch_that_does_not_divide,
+        _sequence_beyond_positions,
+    )
+    return next((reason for check in checks if (reason := check(point))), None)
+
+
+def host_bytes_needed(point: Point) -> int:
+    """Returns the memory of one host that runs every device of `point` itself.
+
+    On CPU all devices, replicas too, live in the same memory: the peak of one device
+    times their number. Without what the processes themselves need.
+    """
+    return math.ceil(cost(point).peak_hbm_bytes * point.mesh.num_devices)
+
+
+def _axis_not_at_work(point: Point) -> str | None:
+    for axis, _ in (*point.mesh.dcn, *point.mesh.ici):
+        if axis not in AXES_AT_WORK:
+            choices = " or ".join((", ".join(AXES_AT_WORK[:-1]), AXES_AT_WORK[-1]))
+            return f"axis {axis!r} is not at work yet; use {choices}"
+    return None
+
+
+def _slice_that_does_not_fit(point: Point) -> str | None:
+    chip = hardware.chip(point.chip)
+    if chip.platform == "tpu":
+        return _tpu_slice(point, chip)
+    if chip.platform == "gpu":
+        return _nvlink_domain(point, chip)
+    if point.slice_shape is not None:
+        return f"chip {chip.name} has no slices, and the point gives one"
+    return None
+
+
+def _tpu_slice(point: Point, chip: Chip) -> str | None:
+    devices = point.mesh.devices_per_slice
+    per_chip = chip.devices_per_chip
+    if point.slice_shape is None:
+        if devices % per_chip:
+            return (
+                f"mesh '{point.mesh}' has {devices} devices in a slice and a chip of "
+                f"{chip.name} has {per_chip}; "
+                f"nearest multiples: {_listed(_multiples_near(devices, per_chip))}"
+            )
+        return _complaint(lambda: topology.squarest_slice(chip, devices // per_chip))
+    shape = point.slice_shape
+    if complaint := _complaint(lambda: topology.check_slice(chip, shape)):
+        return complaint
+    available = math.prod(shape) * per_chip
+    if available == devices:
+        return None
+    return slice_mismatch(point, available)
+
+
+def slice_mismatch(point: Point, available: int) -> str:
+    """Returns what to say where slice and mesh differ in devices: both numbers."""
+    shape = "x".join(map(str, point.slice_shape or ()))
+    return (
+        f"slice {point.chip}:{shape} has {available} devices and the part of mesh "
+        f"'{point.mesh}' within a slice {point.mesh.devices_per_slice}"
+    )
+
+
+def _nvlink_domain(point: Point, chip: Chip) -> str | None:
+    largest = chip.nvlink_domain or 1
+    domain = math.prod(point.slice_shape or (largest,))
+    if domain > largest:
+        return (
+            f"an NVLink domain of {chip.name} has {largest} GPUs, and the point asks "
+            f"for {domain}; write {chip.name}:{largest}"
+        )
+    devices = point.mesh.devices_per_slice
+    if devices <= domain:
+        return None
+    return (
+        f"mesh '{point.mesh}' puts {devices} GPUs within one NVLink domain and "
+        f"{chip.name} has {domain}; write '{across_slices(point.mesh, domain)}'"
+    )
+
+
+def across_slices(mesh: MeshSpec, most: int) -> MeshSpec:
+    """Returns `mesh` with as little moved to dcn as leaves `most` devices a slice.
+
+    The outermost axes move first: they send the least often.
+    """
+    devices = mesh.devices_per_slice
+    kept = max(size for size in _divisors(devices) if size <= most)
+    excess = devices // kept
+    dcn, ici = dict(mesh.dcn), dict(mesh.ici)
+    for axis, size in mesh.ici:
+        moved = math.gcd(size, excess)
+        excess //= moved
+        ici[axis] = size // moved
+        dcn[axis] = dcn.get(axis, 1) * moved
+    return MeshSpec(dcn=_sizes(dcn), ici=_sizes(ici))
+
+
+def _dim_that_does_not_divide(point: Point) -> str | None:
+    for array in parameter_shapes(MODELS[point.model]):
+        shard = functools.partial(
+            shard_shape, array.shape, array.logical_axes, point.mesh
+        )
+        if complaint := _complaint(shard):
+            return f"{complaint} ({array.name} of {point.model})"
+    return None
+
+
+def _batch_that_does_not_divide(point: Point) -> str | None:
+    data, fsdp = point.mesh.size("data"), point.mesh.size("fsdp")
+    shares = data * fsdp * point.accumulation
+    if point.global_batch_size % shares == 0:
+        return None
+    return (
+        f"batch {point.global_batch_size} does not divide by data={data} × fsdp={fsdp} "
+        f"× accumulation={point.accumulation} = {shares}; nearest batch: "
+        f"{_listed(_multiples_near(point.global_batch_size, shares))}"
+    )
+
+
+def _sequence_beyond_positions(point: Point) -> str | None:
+    config = MODELS[point.model]
+    if config.positions != "learned" or point.seq_len <= config.max_seq_len:
+        return None
+    return (
+        f"seq_len {point.seq_len} is beyond the {config.max_seq_len} learned positions "
+        f"of {point.model}; use at most {config.max_seq_len}"
+    )
+
+
+def _complaint(check: Callable[[], object]) -> str | None:
+    try:
+        check()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(size for size in range(1, number + 1) if number % size == 0)
+
+
+def _multiples_near(number: int, size: int) -> tuple[int, ...]:
+    """Returns the positive multiples of `size` on both sides of `number`."""
+    below = number // size * size
+    return (below, below + size) if below else (size,)
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return " or ".join(map(str, sizes))
+
+
+def _sizes(sizes: dict[Axis, int]) -> AxisSizes:
+    return tuple(sizes.items())

@@ -1,0 +1,204 @@
+"""Layers: the parts of a chart, each drawn in the language of `marks.py`."""
+
+import math
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Literal
+
+import altair as alt
+
+from scaling.measurement import Provenance
+from scaling.report.marks import CROSS
+from scaling.report.marks import FAILURE
+from scaling.report.marks import LOOKS
+from scaling.report.marks import MUTED
+from scaling.report.marks import PAPER
+from scaling.report.marks import SWATCHES
+from scaling.report.panels import Mark
+from scaling.report.panels import Panel
+from scaling.report.scales import Domain
+
+Row = Mapping[str, float | str | None]
+Align = Literal["left", "right"]
+WIDTH = 420
+HEIGHT = 220
+"""Of a plot, in pixels; the page scales it to its column."""
+NOTE_HEIGHT = 14
+POINT_SIZE = 60
+DODGE = 6
+"""Pixels sideways between series, so that intervals at one count do not overlap."""
+BANDED: tuple[Provenance, ...] = ("analytic", "compiled")
+"""Provenances whose low and high bound a prediction: an area, not error bars."""
+
+
+def chart(rows: Iterable[Row]) -> alt.Chart:
+    """Returns an empty chart over `rows`, which travel inside it."""
+    return alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+
+
+def series_layers(panel: Panel) -> Iterator[alt.Chart]:
+    """Yields band, intervals, line and points of each series and provenance."""
+    lines: dict[tuple[int, Provenance], list[Mark]] = {}
+    for mark in sorted(panel.marks, key=lambda each: each.x):
+        if mark.y is not None:
+            lines.setdefault((mark.series, mark.provenance), []).append(mark)
+    for (series, provenance), marks in lines.items():
+        offset = _offset(panel, series)
+        yield _bounds(marks, series, provenance, offset)
+        yield _line(marks, series, provenance, offset)
+        yield _points(marks, series, provenance, offset)
+
+
+def failure_layers(panel: Panel) -> Iterator[alt.Chart]:
+    """Yields a cross on the floor of the plot for each point without a number."""
+    statuses: dict[float, dict[str, None]] = {}
+    for mark in panel.marks:
+        if mark.y is None:
+            statuses.setdefault(mark.x, {})[mark.status] = None
+            yield (
+                chart([{"x": mark.x, "words": mark.text}])
+                .mark_point(
+                    shape=CROSS,
+                    size=POINT_SIZE,
+                    stroke=FAILURE,
+                    strokeWidth=2,
+                    opacity=1,
+                    xOffset=_offset(panel, mark.series),
+                )
+                .encode(x="x:Q", y=alt.value(HEIGHT - 8), description="words:N")
+            )
+    words = ({"x": x, "words": ", ".join(found)} for x, found in statuses.items())
+    yield (
+        chart(words)
+        .mark_text(angle=270, align="left", color=FAILURE, fontSize=10, aria=False)
+        .encode(x="x:Q", y=alt.value(HEIGHT - 20), text="words:N")
+    )
+
+
+def reference_layers(panel: Panel, x: Domain, y: Domain) -> Iterator[alt.Chart]:
+    """Yields ideal scaling from each baseline, and the threshold."""
+    for number, (devices, tokens_per_s) in enumerate(panel.starts):
+        end = min(x[1], devices * y[1] / tokens_per_s)
+        ideal = [{"x": n, "y": tokens_per_s * n / devices} for n in (devices, end)]
+        yield _muted_line(ideal)
+        if number == 0:
+            yield _muted_text(ideal[1], "ideal", align="right", dx=-8, dy=-2)
+    if panel.threshold is not None:
+        floor = [{"x": each, "y": panel.threshold} for each in x]
+        yield _muted_line(floor)
+        text = f"threshold {panel.threshold:g}"
+        yield _muted_text(floor[0], text, align="left", dx=4, dy=9)
+
+
+def note_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
+    """Yields a flag from the top of the plot for each note, one below the other."""
+    for row, note in enumerate(panel.notes):
+        colour = SWATCHES[note.series].light
+        left = math.log(note.x / x[0]) > math.log(x[1] / x[0]) / 2
+        pole = chart([{"x": note.x}]).mark_rule(
+            color=colour, strokeDash=[2, 2], strokeWidth=1.2, aria=False
+        )
+        flag = chart([{"x": note.x, "words": note.text}]).mark_text(
+            color=colour,
+            fontSize=11,
+            fontWeight="bold",
+            align="right" if left else "left",
+            dx=-5 if left else 5,
+            aria=False,
+        )
+        top = alt.value(8 + NOTE_HEIGHT * row)
+        yield pole.encode(x="x:Q", y=top, y2=alt.value(HEIGHT))
+        yield flag.encode(x="x:Q", y=top, text="words:N")
+
+
+def nothing_layer() -> alt.Chart:
+    """Returns the words of an empty panel: absence is said, not left to be guessed."""
+    return (
+        chart([{}])
+        .mark_text(text="no points", color=MUTED, fontSize=13, aria=False)
+        .encode(x=alt.value(WIDTH / 2), y=alt.value(HEIGHT / 2))
+    )
+
+
+def _offset(panel: Panel, series: int) -> float:
+    """Returns the pixels sideways of a series, symmetric over those in the panel."""
+    numbers = sorted({mark.series for mark in panel.marks})
+    return DODGE * (numbers.index(series) - (len(numbers) - 1) / 2)
+
+
+def _bounds(
+    marks: list[Mark], series: int, provenance: Provenance, offset: float
+) -> alt.Chart:
+    rows = [
+        {"x": mark.x, "low": mark.low, "high": mark.high}
+        for mark in marks
+        if mark.low is not None and mark.high is not None
+    ]
+    drawn = chart(rows)
+    colour = SWATCHES[series].light
+    if provenance in BANDED:
+        drawn = drawn.mark_area(
+            color=colour, opacity=0.14, xOffset=offset, clip=True, aria=False
+        )
+    else:
+        drawn = drawn.mark_rule(
+            color=colour, strokeWidth=1.6, xOffset=offset, clip=True, aria=False
+        )
+    return drawn.encode(x="x:Q", y="low:Q", y2="high:Q")
+
+
+def _line(
+    marks: list[Mark], series: int, provenance: Provenance, offset: float
+) -> alt.Chart:
+    return (
+        chart({"x": mark.x, "y": mark.y or 0.0} for mark in marks)
+        .mark_line(
+            color=SWATCHES[series].light,
+            strokeWidth=1.8,
+            strokeDash=list(LOOKS[provenance].dash) or [1, 0],
+            xOffset=offset,
+            clip=True,
+            aria=False,
+        )
+        .encode(x="x:Q", y="y:Q")
+    )
+
+
+def _points(
+    marks: list[Mark], series: int, provenance: Provenance, offset: float
+) -> alt.Chart:
+    swatch = SWATCHES[series]
+    return (
+        chart({"x": mark.x, "y": mark.y or 0.0, "words": mark.text} for mark in marks)
+        .mark_point(
+            shape=swatch.path,
+            size=POINT_SIZE,
+            fill=swatch.light if LOOKS[provenance].filled else PAPER,
+            stroke=swatch.light,
+            strokeWidth=1.6,
+            opacity=1,
+            xOffset=offset,
+        )
+        .encode(x="x:Q", y="y:Q", description="words:N")
+    )
+
+
+def _muted_line(rows: list[dict[str, float]]) -> alt.Chart:
+    return (
+        chart(rows)
+        .mark_line(color=MUTED, strokeWidth=1, clip=True, aria=False)
+        .encode(x="x:Q", y="y:Q")
+    )
+
+
+def _muted_text(
+    row: dict[str, float], text: str, *, align: Align, dx: float, dy: float
+) -> alt.Chart:
+    return (
+        chart([row])
+        .mark_text(
+            text=text, color=MUTED, fontSize=10, align=align, dx=dx, dy=dy, aria=False
+        )
+        .encode(x="x:Q", y="y:Q")
+    )

@@ -1,0 +1,74 @@
+"""Scales: the domains and ticks that the panels of a figure share."""
+
+import math
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from scaling.report.panels import Figure
+from scaling.report.panels import Mark
+from scaling.report.panels import Panel
+
+Domain = tuple[float, float]
+X_MARGIN = 1.15
+"""Factor left free at both ends, so that marks are not cut."""
+Y_MARGIN = 1.2
+EFFICIENCY_TOP = 1.15
+STEPS = ((1, 2, 5), (1, 2, 3, 5, 7), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
+"""Leading digits of ticks on a logarithmic axis, from sparse to dense."""
+
+
+def x_domain(figure: Figure) -> Domain:
+    """Returns the range of devices (or load) over all panels, with a margin."""
+    xs = [mark.x for mark in _marks(figure)] or [1.0]
+    return min(xs) / X_MARGIN, max(*xs, 2 * min(xs)) * X_MARGIN
+
+
+def y_domain(figure: Figure, like: Panel) -> Domain:
+    """Returns the range over all panels that show what `like` shows.
+
+    Linear ranges start at 0; efficiency reaches at least a little above 1.
+    """
+    ys = [y for mark in _marks(figure, like) for y in _values(mark)]
+    if like.shown == "efficiency":
+        return 0.0, max(EFFICIENCY_TOP, *(y * 1.05 for y in ys))
+    if not ys:
+        return (1.0, 10.0) if like.logarithmic else (0.0, 1.0)
+    if like.logarithmic:
+        return min(ys) / Y_MARGIN, max(ys) * Y_MARGIN
+    return 0.0, max(ys) * 1.08
+
+
+def powers_of_two(domain: Domain) -> list[int]:
+    """Returns every power of two within `domain`."""
+    low, high = domain
+    first = math.ceil(math.log2(max(low, 1)))
+    return [2**n for n in range(first, math.floor(math.log2(high)) + 1)]
+
+
+def log_ticks(domain: Domain) -> list[float]:
+    """Returns at least three round numbers within `domain`, no more than needed."""
+    ticks: list[float] = []
+    for steps in STEPS:
+        ticks = list(_decades(domain, steps))
+        if len(ticks) >= 3:
+            break
+    return ticks
+
+
+def _decades(domain: Domain, steps: Iterable[float]) -> Iterator[float]:
+    low, high = domain
+    for exponent in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
+        for step in steps:
+            if low <= step * 10.0**exponent <= high:
+                yield step * 10.0**exponent
+
+
+def _marks(figure: Figure, like: Panel | None = None) -> Iterator[Mark]:
+    for row in figure.rows:
+        for panel in row:
+            if like is None or panel.shown == like.shown:
+                yield from panel.marks
+
+
+def _values(mark: Mark) -> list[float]:
+    return [y for y in (mark.y, mark.low, mark.high) if y is not None]

@@ -1,0 +1,149 @@
+"""Samples: what one run says, and which runs of a point may be pooled.
+
+The run statistic is the log of the median block's step time, a block having taken as
+long as its slowest process. The median ignores the odd disturbed block without any
+block being dropped; the log makes ratios of step times differences.
+"""
+
+import hashlib
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
+from scaling.measurement import Provenance
+from scaling.measurement import Status
+from scaling.point import Point
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointRuns:
+    """The runs of one point in one environment and of one provenance."""
+
+    point: Point
+    point_id: str
+    provenance: Provenance
+    series: str
+    """Names the environment: 8 hex digits of the hash of its pooling key."""
+    status: Status
+    """Of the newest run."""
+    samples: tuple[float, ...]
+    """Run statistics of the usable runs, oldest first; none unless status is `ok`."""
+    newest: str
+    """`started_at` of the newest run."""
+
+
+def step_times_s(measurement: Measurement) -> list[float]:
+    """Returns seconds per step of every timed block; none where the run has none."""
+    return [
+        max(block.elapsed_s) / block.steps
+        for block in measurement.blocks
+        if block.elapsed_s
+    ]
+
+
+def usable(measurement: Measurement) -> bool:
+    """Returns whether the run may speak about step time: it was timed, and cleanly."""
+    return (
+        measurement.status == "ok"
+        and measurement.compilations_in_window == 0
+        and statistics.median(step_times_s(measurement) or [0.0]) > 0
+    )
+
+
+def run_statistic(measurement: Measurement) -> float:
+    """Returns the log of the median block's step time in seconds.
+
+    Raises ValueError for a run that is not `usable`.
+    """
+    if not usable(measurement):
+        raise ValueError(
+            f"run {measurement.run} of point {measurement.id} carries no sample: "
+            f"status {measurement.status}, {len(measurement.blocks)} blocks, "
+            f"{measurement.compilations_in_window} compilations in the timed window"
+        )
+    return math.log(statistics.median(step_times_s(measurement)))
+
+
+def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
+    """Returns one entry for each point, provenance and environment measured.
+
+    Runs are pooled over sweeps: the point says all that determines a step. The order
+    of the measurements has no meaning; their start times do.
+    """
+    groups: dict[tuple[str, Provenance], list[Measurement]] = defaultdict(list)
+    for measurement in measurements:
+        groups[measurement.id, measurement.provenance].append(measurement)
+    reached = _reached(run for group in groups.values() for run in group)
+    return tuple(
+        _point_runs(point_id, series, runs)
+        for (point_id, _), group in sorted(groups.items())
+        for series, runs in sorted(_by_series(group, reached).items())
+    )
+
+
+def in_time_order(runs: Iterable[Measurement]) -> list[Measurement]:
+    """Returns the runs, oldest first; equal times in the order of the run's digits."""
+    return sorted(runs, key=lambda each: (each.started_at, each.run))
+
+
+def _point_runs(
+    point_id: str, series: str, runs: Sequence[Measurement]
+) -> PointRuns:
+    ordered = in_time_order(runs)
+    # A preempted run says nothing final about its point unless it is all there is.
+    final = [run for run in ordered if run.status != "preempted"] or ordered
+    status = final[-1].status
+    samples = [run_statistic(run) for run in ordered if usable(run)]
+    return PointRuns(
+        point=final[-1].point,
+        point_id=point_id,
+        provenance=final[-1].provenance,
+        series=series,
+        status=status,
+        samples=tuple(samples) if status == "ok" else (),
+        newest=final[-1].started_at,
+    )
+
+
+def _by_series(
+    runs: Iterable[Measurement], reached: Mapping[tuple[str, str], set[str]]
+) -> Mapping[str, list[Measurement]]:
+    """Returns the runs by every series that each belongs to.
+
+    A run that failed before it saw a device has no device kind. It belongs to every
+    environment that agrees with it in all else: otherwise a point that always fails
+    would stand apart from the curve that it ends.
+    """
+    result: dict[str, list[Measurement]] = defaultdict(list)
+    for run in runs:
+        own = _series(run.environment)
+        blind = run.environment.device_kind is None
+        joined = reached.get((run.point.chip, own)) if blind else None
+        for series in joined or {own}:
+            result[series].append(run)
+    return result
+
+
+def _reached(measurements: Iterable[Measurement]) -> Mapping[tuple[str, str], set[str]]:
+    """Returns the series in which a run of a chip reached its devices.
+
+    The key is the chip and the series that such a run would have had if it had not.
+    """
+    result: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for each in measurements:
+        environment = each.environment
+        if environment.device_kind is not None:
+            blind = environment.model_copy(update={"device_kind": None})
+            result[each.point.chip, _series(blind)].add(_series(environment))
+    return result
+
+
+def _series(environment: Environment) -> str:
+    key = repr(environment.pooling_key)
+    return hashlib.sha256(key.encode()).hexdigest()[:8]
