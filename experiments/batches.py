@@ -18,7 +18,7 @@ import numpy as np
 from experiments.corpora import find_corpus
 from experiments.text_dataset import open_records
 from meshes.build import named_sharding
-from models.config import MODELS
+from models.presets import MODELS
 from scaling.point import Point
 
 ReadRecord = Callable[[int], np.ndarray]

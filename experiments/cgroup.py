@@ -61,8 +61,12 @@ def _folders(controller: str, mount: Path, membership: Path) -> Iterator[Path]:
             root = mount
         elif controller in controllers.split(","):
             root = next(
-                (mount / name for name in (controllers, controller)
-                 if (mount / name).is_dir()), mount / controller,
+                (
+                    mount / name
+                    for name in (controllers, controller)
+                    if (mount / name).is_dir()
+                ),
+                mount / controller,
             )
         else:
             continue

@@ -73,8 +73,8 @@ class Child:
         """Whether its end has been taken note of."""
         return self.ended_at_s is not None
 
-    def descriptors(self) -> list[int]:
-        """Returns what becomes readable when there is something to take note of."""
+    def exit_descriptors(self) -> list[int]:
+        """Returns what becomes readable at its exit; nothing where there is no such."""
         return [] if self._pidfd is None else [self._pidfd]
 
     def note_end(self) -> bool:
@@ -153,9 +153,9 @@ class WorkerProcess(Child):
         self._tell(job)
 
     def descriptors(self) -> list[int]:
-        """Returns what becomes readable when there is something to take note of."""
+        """Returns what becomes readable at its exit or when it has said something."""
         events = [] if self._said_all else [self._events]
-        return [*super().descriptors(), *events]
+        return [*self.exit_descriptors(), *events]
 
     def listen(self) -> None:
         """Takes all events that have arrived."""
@@ -209,9 +209,7 @@ def end_all(children: Sequence[Child]) -> None:
             child.give_up()
 
 
-def _end_by(
-    children: Sequence[Child], number: signal.Signals, grace_s: float
-) -> None:
+def _end_by(children: Sequence[Child], number: signal.Signals, grace_s: float) -> None:
     deadline = time.monotonic() + grace_s
     for child in children:
         if not child.note_end():
@@ -220,7 +218,7 @@ def _end_by(
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return
-        pidfds = [fd for child in running for fd in Child.descriptors(child)]
+        pidfds = [fd for child in running for fd in child.exit_descriptors()]
         wait_readable(pidfds, timeout_s=left_s)
 
 

@@ -27,10 +27,8 @@ def end_marked(prefix: str) -> tuple[int, ...]:
 
     Comes back once they are gone, or after five seconds.
     """
-    ended = []
-    for pid in _processes():
-        if _is_marked(pid, prefix) and _kill(pid, prefix):
-            ended.append(pid)
+    marked = [pid for pid in _processes() if _is_marked(pid, prefix)]
+    ended = [pid for pid in marked if _kill(pid, prefix)]
     deadline = time.monotonic() + _GONE_WITHIN_S
     while any(_is_marked(pid, prefix) for pid in ended):
         if time.monotonic() > deadline:

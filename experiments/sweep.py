@@ -13,6 +13,7 @@ is varied:
     )
 """
 
+import ast
 import contextlib
 import importlib
 import itertools
@@ -28,12 +29,12 @@ from pydantic import PositiveInt
 from pydantic import ValidationError
 from pydantic import field_validator
 
-from experiments.choices import unknown
+from experiments.given import unknown
 from experiments.protocol import Timing
 from meshes import hardware
 from meshes import topology
 from meshes.spec import MeshSpec
-from models.config import MODELS
+from models.presets import model as model_named
 from scaling.point import Point
 from scaling.point import Regime
 
@@ -83,11 +84,17 @@ def load_sweep(name_or_path: str) -> Sweep:
     if name_or_path.endswith(".py") or "/" in name_or_path:
         return _load_file(Path(name_or_path))
     if name_or_path not in sweep_names():
-        message = unknown(
-            "sweep", name_or_path, sweep_names(), listed_by="scaling show sweeps"
-        )
+        message = unknown("sweep", name_or_path, sweep_names())
         raise ValueError(f"{message}; a file is given as a path that ends in .py")
     return importlib.import_module(f"experiments.sweeps.{name_or_path}").sweep
+
+
+def sweep_docstring(name_or_path: str) -> str:
+    """Returns what the file of a sweep says about it: question, command, duration."""
+    path = Path(name_or_path)
+    if name_or_path in sweep_names():
+        path = SWEEPS_FOLDER / f"{name_or_path}.py"
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
 def grid(
@@ -123,10 +130,7 @@ def grid(
 
 def checked(point: Point) -> Point:
     """Returns `point`; raises ValueError if its model or chip is not known."""
-    if point.model not in MODELS:
-        raise ValueError(
-            unknown("model", point.model, MODELS, listed_by="scaling show models")
-        )
+    model_named(point.model)
     hardware.chip(point.chip)
     return point
 

@@ -68,13 +68,15 @@ def _ending(
     limits: Limits,
     interrupt: Interrupt,
 ) -> Ending | None:
+    abnormal = any(worker.abnormal_at_s is not None for worker in workers)
+    running = [worker for worker in workers if not worker.ended]
+    # A run that is complete is kept, even if the runner is to stop now.
+    if not running and not abnormal:
+        return "ended"
     if interrupt.signal is not None:
         return "interrupted"
-    if any(worker.abnormal_at_s is not None for worker in workers):
+    if abnormal:
         return "abnormal"
-    running = [worker for worker in workers if not worker.ended]
-    if not running:
-        return "ended"
     now_s = time.monotonic()
     if any(silent_for_s(worker, now_s) >= limits.hang_s for worker in running):
         return "hang"

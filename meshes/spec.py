@@ -28,6 +28,9 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 Network = Literal["ici", "dcn"]
 AxisSizes = tuple[tuple[Axis, int], ...]
 
+MAX_SIZE = 10**9
+"""Above it a size is a slip of the finger: no mesh axis spans a billion devices."""
+
 
 class MeshSpec(BaseModel):
     """Sizes of the mesh axes on each network; a value, stored as its text form."""
@@ -47,8 +50,7 @@ class MeshSpec(BaseModel):
     @field_validator("dcn", "ici", mode="before")
     @classmethod
     def _canonical(cls, value: Any) -> AxisSizes:
-        pairs = value.items() if isinstance(value, Mapping) else value
-        return _canonical_sizes(pairs)
+        return _canonical_sizes(_pairs(value))
 
     @model_serializer
     def _to_text(self) -> str:
@@ -64,6 +66,8 @@ class MeshSpec(BaseModel):
 
     def size(self, axis: Axis, network: Network | None = None) -> int:
         """Returns the size of `axis` on one network, or on both together."""
+        if axis not in AXES:
+            raise ValueError(_unknown_axis(axis))
         if network is None:
             return self.size(axis, "dcn") * self.size(axis, "ici")
         return dict(self.dcn if network == "dcn" else self.ici).get(axis, 1)
@@ -90,8 +94,18 @@ class MeshSpec(BaseModel):
 def enumerate_meshes(
     *, devices_per_slice: int, num_slices: int = 1, axes: Iterable[Axis] = AXES
 ) -> Iterator[MeshSpec]:
-    """Yields every mesh over the given axes that uses exactly these devices."""
+    """Yields every mesh over the given axes that uses exactly these devices.
+
+    Raises ValueError for an unknown axis or a count below 1.
+    """
     wanted = set(axes)
+    for axis in wanted.difference(AXES):
+        raise ValueError(_unknown_axis(axis))
+    if devices_per_slice < 1 or num_slices < 1:
+        raise ValueError(
+            f"no mesh has {num_slices} slices of {devices_per_slice} devices; both "
+            "take a whole number from 1"
+        )
     chosen: list[Axis] = [axis for axis in AXES if axis in wanted]
     for dcn in _factorisations(num_slices, len(chosen)):
         for ici in _factorisations(devices_per_slice, len(chosen)):
@@ -125,7 +139,19 @@ def _parse_sizes(part: str, text: str) -> Iterator[tuple[str, int]]:
                 f"{item.strip()!r} in mesh {text!r} is not AXIS=SIZE with a positive "
                 "whole number; write for example 'fsdp=4', or '1' for no axis"
             )
-        yield axis, int(size)
+        digits = size.lstrip("0") or "0"
+        # Not parsed where it is far too long: int() itself refuses 4,300 digits.
+        yield axis, int(digits) if len(digits) <= 20 else MAX_SIZE + 1
+
+
+def _pairs(value: Any) -> list[tuple[str, int]]:
+    items = value.items() if isinstance(value, Mapping) else value
+    try:
+        return [(axis, size) for axis, size in items]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{value!r} is no list of (axis, size); write for example (('fsdp', 4),)"
+        ) from error
 
 
 def _canonical_sizes(pairs: Iterable[tuple[str, int]]) -> AxisSizes:
@@ -134,19 +160,28 @@ def _canonical_sizes(pairs: Iterable[tuple[str, int]]) -> AxisSizes:
         if axis not in AXES:
             raise ValueError(_unknown_axis(axis))
         if axis in sizes:
-            raise ValueError(f"mesh axis {axis!r} is given twice on one network")
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(
-                f"mesh axis {axis!r} has size {size!r}; it takes a whole number from 1"
+                f"mesh axis {axis!r} is given twice on one network; give it once on "
+                "each side of the slash"
+            )
+        if type(size) is not int or not 1 <= size <= MAX_SIZE:
+            raise ValueError(
+                f"mesh axis {axis!r} has size {_size_text(size)}; it takes a whole "
+                f"number from 1 to {MAX_SIZE}"
             )
         sizes[axis] = size
     return tuple((axis, sizes[axis]) for axis in AXES if sizes.get(axis, 1) > 1)
 
 
 def _unknown_axis(axis: str) -> str:
-    near = difflib.get_close_matches(axis, AXES, n=1)
+    near = difflib.get_close_matches(str(axis), AXES, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"unknown mesh axis {axis!r}; choose from {', '.join(AXES)}{hint}"
+
+
+def _size_text(size: object) -> str:
+    too_large = type(size) is int and size > MAX_SIZE
+    return f"above {MAX_SIZE}" if too_large else repr(size)
 
 
 def _sizes_text(sizes: AxisSizes) -> str:
@@ -159,7 +194,10 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
         if number == 1:
             yield ()
         return
-    divisors = [d for d in range(1, number + 1) if number % d == 0]
-    for first in divisors:
+    if parts == 1:
+        yield (number,)
+        return
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    for first in sorted({*small, *(number // d for d in small)}):
         for tail in _factorisations(number // first, parts - 1):
             yield (first, *tail)

@@ -21,7 +21,6 @@ from meshes.rules import shard_shape
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import Network
-from models.config import MODELS
 from models.config import DType
 from models.config import ModelConfig
 from models.counts import ParameterShape
@@ -29,6 +28,7 @@ from models.counts import activation_bytes_per_token
 from models.counts import executed_flops_per_token
 from models.counts import parameter_shapes
 from models.counts import training_flops_per_token
+from models.presets import MODELS
 from scaling.cost import Collective
 from scaling.cost import CollectiveKind
 from scaling.cost import Cost
@@ -37,8 +37,12 @@ from scaling.point import Point
 DTYPE_BYTES: dict[DType, int] = {"float32": 4, "bfloat16": 2}
 TOKEN_BYTES = 4
 """Tokens are int32."""
+SUM_BYTES = 4
+"""Gradients of several micro-batches are summed in float32."""
 ADAMW_ARRAYS = 3
 """The parameter and its two moments, all in the parameter dtype."""
+COUNTER_BYTES = 2 * 4
+"""The step of the state and that of AdamW, int32 each."""
 ADAMW_PASSES = 7
 """Reads of parameter, gradient and moments, writes of parameter and moments."""
 
@@ -62,14 +66,26 @@ def cost(point: Point) -> Cost:
         executed_flops=per_device
         * executed_flops_per_token(config, point.seq_len, remat=point.remat),
         hbm_bytes=_hbm_bytes(point),
-        arguments_bytes=ADAMW_ARRAYS * parameters * DTYPE_BYTES[point.param_dtype]
+        arguments_bytes=state_bytes(point)
         + _local_sequences(point) * (point.seq_len + 1) * TOKEN_BYTES,
         activation_bytes=_activation_bytes(point),
-        gradient_bytes=parameters * DTYPE_BYTES[point.param_dtype],
+        gradient_bytes=parameters * _gradient_bytes(point),
         collectives=tuple(
             collective for part in (_fsdp, _data, _tensor) for collective in part(point)
         ),
     )
+
+
+def state_bytes(point: Point) -> int:
+    """Returns the bytes of parameters and optimizer state on one device."""
+    parameters = _local_elements(MODELS[point.model], point.mesh)
+    arrays = ADAMW_ARRAYS * parameters * DTYPE_BYTES[point.param_dtype]
+    return arrays + COUNTER_BYTES
+
+
+def _gradient_bytes(point: Point) -> int:
+    """Returns the bytes of one gradient as it waits for the optimizer."""
+    return SUM_BYTES if point.accumulation > 1 else DTYPE_BYTES[point.param_dtype]
 
 
 def _local_elements(config: ModelConfig, mesh: MeshSpec) -> int:
@@ -111,7 +127,7 @@ def _hbm_bytes(point: Point) -> float:
 
     c·A·(3·W + [remat full]·W_blocks) for the weights W that one device multiplies by,
     whole over fsdp: read forward, read for the input's gradient, their own gradient
-    written, and read again where the forward pass is repeated. 2·p·A a parameter
+    written, and read again where the forward pass is repeated. 8·A bytes a parameter
     where gradients are summed over micro-batches, 7·p for AdamW (28 bytes in
     float32). Each saved activation is written once and read once. Arrays that stay
     in on-chip memory make it less, whatever is not fused more.
@@ -121,7 +137,7 @@ def _hbm_bytes(point: Point) -> float:
     weights = 3 * _weight_bytes(point, "multiplied")
     if point.remat == "full":
         weights += _weight_bytes(point, "blocks")
-    sums = 2 * param * local if point.accumulation > 1 else 0
+    sums = 2 * SUM_BYTES * local if point.accumulation > 1 else 0
     once_per_micro_batch = weights + sums + 2 * _activation_bytes(point)
     return point.accumulation * once_per_micro_batch + ADAMW_PASSES * param * local
 

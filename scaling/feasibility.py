@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from meshes import hardware
 from meshes import topology
-from meshes.hardware import Chip
+from meshes.chip import Chip
 from meshes.rules import shard_shape
 from meshes.spec import Axis
 from meshes.spec import AxisSizes
 from meshes.spec import MeshSpec
-from models.config import MODELS
 from models.counts import parameter_shapes
+from models.presets import MODELS
 from scaling.analytic import cost
 from scaling.point import Point
 

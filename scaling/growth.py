@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,18 +18,20 @@ from typing import Literal
 
 from meshes.spec import AXES
 from meshes.spec import Axis
-from meshes.spec import MeshSpec
 from meshes.spec import Network
 from scaling.point import Point
 from scaling.samples import PointRuns
 
 Direction = Literal["vertical", "horizontal"]
-DIRECTIONS: Mapping[Network, Direction] = {"ici": "vertical", "dcn": "horizontal"}
+_DIRECTIONS: tuple[tuple[Network, Direction], ...] = (
+    ("ici", "vertical"),
+    ("dcn", "horizontal"),
+)
 
 GROWS = frozenset({"mesh", "slice_shape", "global_batch_size"})
 """The fields of a point in which the points of one curve may differ."""
 
-_Groups = Mapping[tuple[Hashable, ...], Sequence[PointRuns]]
+_Key = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,56 +50,52 @@ def scaling_members(runs: Sequence[PointRuns]) -> Iterator[Members]:
     `best` holds every mesh of its counts; it is left out where it would only repeat a
     curve on which a single axis grows.
     """
-    fixed = {id(each): (each.series, *_fixed(each.point)) for each in runs}
-    for network, direction in DIRECTIONS.items():
+    fixed = [_fixed(each.point) for each in runs]
+
+    def growing(keys: Iterable[_Key]) -> Iterator[tuple[PointRuns, ...]]:
+        for points in _grouped(runs, zip(keys, fixed, strict=True)):
+            if len({each.point.mesh.num_devices for each in points}) > 1:
+                yield points
+
+    for network, direction in _DIRECTIONS:
         seen: set[frozenset[str]] = set()
         for axis in AXES:
-            by_axis = _grouped(
-                runs, lambda each: (*fixed[id(each)], *_but(axis, network, each.point))
-            )
-            for points in _growing(by_axis):
-                seen.add(frozenset(each.point_id for each in points))
+            for points in growing(_but(axis, network, each.point) for each in runs):
+                seen.add(_ids(points))
                 yield Members(
                     direction=direction, growth=f"{network}:{axis}", points=points
                 )
-        any_mesh = _grouped(
-            runs, lambda each: (*fixed[id(each)], *_counts(network, each.point))
-        )
-        for points in _growing(any_mesh):
-            if frozenset(each.point_id for each in points) not in seen:
+        for points in growing(_counts(network, each.point) for each in runs):
+            if _ids(points) not in seen:
                 yield Members(direction=direction, growth="best", points=points)
 
 
 def load_members(runs: Sequence[PointRuns]) -> Iterator[Members]:
     """Yields the points of every load curve: one mesh, at least two batches."""
-    meshes = _grouped(
-        runs,
-        lambda each: (
-            each.series,
-            _settings(each.point),
-            each.point.mesh,
-            each.point.slice_shape,
-        ),
+    meshes = (
+        (str(each.point.mesh), each.point.slice_shape, _settings(each.point))
+        for each in runs
     )
-    for points in meshes.values():
+    for points in _grouped(runs, meshes):
         if len({each.point.global_batch_size for each in points}) > 1:
-            yield Members(direction=None, growth="batch", points=tuple(points))
+            yield Members(direction=None, growth="batch", points=points)
 
 
-def _grouped(runs: Iterable[PointRuns], key) -> _Groups:
-    groups: dict[tuple[Hashable, ...], list[PointRuns]] = defaultdict(list)
-    for each in runs:
-        groups[key(each)].append(each)
-    return groups
+def _grouped(
+    runs: Iterable[PointRuns], keys: Iterable[_Key]
+) -> Iterator[tuple[PointRuns, ...]]:
+    """Yields the runs of one series with equal keys."""
+    groups: dict[_Key, list[PointRuns]] = defaultdict(list)
+    for key, each in zip(keys, runs, strict=True):
+        groups[each.series, *key].append(each)
+    yield from map(tuple, groups.values())
 
 
-def _growing(groups: _Groups) -> Iterator[tuple[PointRuns, ...]]:
-    for points in groups.values():
-        if len({each.point.mesh.num_devices for each in points}) > 1:
-            yield tuple(points)
+def _ids(points: Iterable[PointRuns]) -> frozenset[str]:
+    return frozenset(each.point_id for each in points)
 
 
-def _fixed(point: Point) -> tuple[Hashable, ...]:
+def _fixed(point: Point) -> _Key:
     """Returns what the points of a scaling curve share, whatever grows."""
     per_device = Fraction(point.global_batch_size, point.mesh.num_devices)
     batch = per_device if point.regime == "weak" else point.global_batch_size
@@ -109,7 +106,7 @@ def _settings(point: Point) -> str:
     return json.dumps(point.model_dump(mode="json", exclude=set(GROWS)), sort_keys=True)
 
 
-def _but(axis: Axis, network: Network, point: Point) -> tuple[Hashable, ...]:
+def _but(axis: Axis, network: Network, point: Point) -> _Key:
     """Returns the mesh without the size of `axis` on `network`, and a fixed slice."""
     mesh = point.mesh
     rest = tuple(pair for pair in getattr(mesh, network) if pair[0] != axis)
@@ -118,9 +115,9 @@ def _but(axis: Axis, network: Network, point: Point) -> tuple[Hashable, ...]:
     return (rest, mesh.ici, point.slice_shape)
 
 
-def _counts(network: Network, point: Point) -> tuple[Hashable, ...]:
+def _counts(network: Network, point: Point) -> _Key:
     """Returns what is left of a mesh where any mesh of its size will do."""
-    mesh: MeshSpec = point.mesh
+    mesh = point.mesh
     if network == "ici":
         return (mesh.num_slices,)
     return (mesh.devices_per_slice, point.slice_shape)

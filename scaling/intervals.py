@@ -11,6 +11,7 @@ half-width `h` is a factor `exp(h)`.
 import functools
 import math
 import statistics
+from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -105,29 +106,23 @@ def dunnett_quantile(
     `T_i` is the Student ratio of mean `i` minus the control's mean; `control` and
     `others` are the numbers of values behind the means.
     """
-    single = t_quantile(degrees_of_freedom, confidence)
+    low = t_quantile(degrees_of_freedom, confidence)
     if len(others) == 1:
-        return single
-    from scipy.optimize import brentq
-
-    bonferroni = t_quantile(
-        degrees_of_freedom, 1 - (1 - confidence) / len(others)
-    )
+        return low
+    # Bonferroni's, an upper bound.
+    high = t_quantile(degrees_of_freedom, 1 - (1 - confidence) / len(others))
     covered = _coverage(
         control=control, others=others, degrees_of_freedom=degrees_of_freedom
     )
-    # The answer lies between these two; the margin is for the quadrature's error.
-    return float(
-        brentq(
-            lambda d: covered(d) - confidence,
-            0.99 * single,
-            1.01 * bonferroni,
-            xtol=1e-5,
-        )
-    )
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (low, middle) if covered(middle) >= confidence else (middle, high)
+    return high
 
 
-def _coverage(*, control: int, others: tuple[int, ...], degrees_of_freedom: int):
+def _coverage(
+    *, control: int, others: tuple[int, ...], degrees_of_freedom: int
+) -> Callable[[float], float]:
     """Returns the function `d -> P(|T_i| <= d for all i)`.
 
     Given the control's error `z` and the estimated over the true standard deviation

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 NOT_MEASURED = "–"
 
+_Units = Sequence[tuple[float, str]]
+
 _SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 _DECIMAL = tuple((1000.0**n, prefix) for n, prefix in enumerate(("", *"kMGTPEZY")))
 _BINARY = tuple(
@@ -30,6 +32,15 @@ def seconds(value: float | None) -> str:
     if hours:
         return f"{sign}{hours} h {minutes} min"
     return f"{sign}{minutes} min {rest_s} s"
+
+
+def seconds_band(value: float | None, low: float | None, high: float | None) -> str:
+    """Returns a duration with its band in one unit, as `412 (210–812) ms`."""
+    if value is None or low is None or high is None:
+        return seconds(value)
+    size, unit = _fitting(value, _SECONDS)
+    value, low, high = value / size, low / size, high / size
+    return f"{_figure(value)} ({_figure(low)}–{_figure(high)}) {unit}"
 
 
 def bytes_(value: float | None) -> str:
@@ -85,13 +96,20 @@ def _with_unit(value: float | None, unit: str) -> str:
     return f"{figure} {prefix}{unit}"
 
 
-def _scaled(value: float | None, units: Sequence[tuple[float, str]]) -> str:
-    """Returns `value` in the largest of `units` (ascending) that it reaches."""
+def _scaled(value: float | None, units: _Units) -> str:
+    """Returns `value` with three digits in the unit that fits it."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
+    size, unit = _fitting(value, units)
+    return f"{_figure(value / size)} {unit}".strip()
+
+
+def _fitting(value: float, units: _Units) -> tuple[float, str]:
+    """Returns the largest of `units` (ascending) that `value` reaches."""
     # Just below a unit, three digits round up to it: 999.7 reads 1 k, not 1000.
     reached = [unit for unit in units if unit[0] <= abs(value) * 1.0005]
-    size, prefix = reached[-1] if reached else units[0]
-    figure = value / size
-    text = f"{figure:.3g}" if abs(figure) < 999.5 else f"{figure:.0f}"
-    return f"{text} {prefix}".strip()
+    return reached[-1] if reached else units[0]
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"

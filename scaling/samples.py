@@ -9,6 +9,7 @@ import hashlib
 import math
 import statistics
 from collections import defaultdict
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -49,11 +50,7 @@ def step_times_s(measurement: Measurement) -> list[float]:
 
 def usable(measurement: Measurement) -> bool:
     """Returns whether the run may speak about step time: it was timed, and cleanly."""
-    return (
-        measurement.status == "ok"
-        and measurement.compilations_in_window == 0
-        and statistics.median(step_times_s(measurement) or [0.0]) > 0
-    )
+    return _statistic(measurement) is not None
 
 
 def run_statistic(measurement: Measurement) -> float:
@@ -61,13 +58,14 @@ def run_statistic(measurement: Measurement) -> float:
 
     Raises ValueError for a run that is not `usable`.
     """
-    if not usable(measurement):
+    statistic = _statistic(measurement)
+    if statistic is None:
         raise ValueError(
             f"run {measurement.run} of point {measurement.id} carries no sample: "
             f"status {measurement.status}, {len(measurement.blocks)} blocks, "
             f"{measurement.compilations_in_window} compilations in the timed window"
         )
-    return math.log(statistics.median(step_times_s(measurement)))
+    return statistic
 
 
 def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
@@ -76,14 +74,16 @@ def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
     Runs are pooled over sweeps: the point says all that determines a step. The order
     of the measurements has no meaning; their start times do.
     """
+    # A run file that was copied into two folders is still one run.
+    runs = {(each.id, each.run): each for each in measurements}.values()
     groups: dict[tuple[str, Provenance], list[Measurement]] = defaultdict(list)
-    for measurement in measurements:
-        groups[measurement.id, measurement.provenance].append(measurement)
-    reached = _reached(run for group in groups.values() for run in group)
+    for run in runs:
+        groups[run.id, run.provenance].append(run)
+    reached = _reached(runs)
     return tuple(
-        _point_runs(point_id, series, runs)
+        _point_runs(point_id, series, pooled)
         for (point_id, _), group in sorted(groups.items())
-        for series, runs in sorted(_by_series(group, reached).items())
+        for series, pooled in sorted(_by_series(group, reached).items())
     )
 
 
@@ -92,23 +92,28 @@ def in_time_order(runs: Iterable[Measurement]) -> list[Measurement]:
     return sorted(runs, key=lambda each: (each.started_at, each.run))
 
 
-def _point_runs(
-    point_id: str, series: str, runs: Sequence[Measurement]
-) -> PointRuns:
+def _point_runs(point_id: str, series: str, runs: Sequence[Measurement]) -> PointRuns:
     ordered = in_time_order(runs)
     # A preempted run says nothing final about its point unless it is all there is.
     final = [run for run in ordered if run.status != "preempted"] or ordered
     status = final[-1].status
-    samples = [run_statistic(run) for run in ordered if usable(run)]
+    found = [_statistic(run) for run in ordered] if status == "ok" else []
     return PointRuns(
         point=final[-1].point,
         point_id=point_id,
         provenance=final[-1].provenance,
         series=series,
         status=status,
-        samples=tuple(samples) if status == "ok" else (),
+        samples=tuple(each for each in found if each is not None),
         newest=final[-1].started_at,
     )
+
+
+def _statistic(measurement: Measurement) -> float | None:
+    if measurement.status != "ok" or measurement.compilations_in_window != 0:
+        return None
+    median_s = statistics.median(step_times_s(measurement) or [0.0])
+    return math.log(median_s) if median_s > 0 else None
 
 
 def _by_series(
@@ -130,12 +135,16 @@ def _by_series(
     return result
 
 
-def _reached(measurements: Iterable[Measurement]) -> Mapping[tuple[str, str], set[str]]:
+def _reached(
+    measurements: Collection[Measurement],
+) -> Mapping[tuple[str, str], set[str]]:
     """Returns the series in which a run of a chip reached its devices.
 
     The key is the chip and the series that such a run would have had if it had not.
     """
     result: dict[tuple[str, str], set[str]] = defaultdict(set)
+    if all(each.environment.device_kind is not None for each in measurements):
+        return result
     for each in measurements:
         environment = each.environment
         if environment.device_kind is not None:

@@ -8,8 +8,9 @@ timing that implies more than the peak from model FLOPs alone is wrong.
 import functools
 
 from meshes.hardware import CHIPS
-from models.config import MODELS
+from models.config import DType
 from models.counts import training_flops_per_token
+from models.presets import MODELS
 from scaling.point import Point
 
 
@@ -27,7 +28,7 @@ def mfu(point: Point, step_time_s: float) -> float | None:
     return flops_per_token * tokens_per_device / (step_time_s * peak)
 
 
-def _peak_flops_per_s(chip: str, dtype: str) -> float | None:
+def _peak_flops_per_s(chip: str, dtype: DType) -> float | None:
     """Returns the dense vendor peak of one device."""
     known = CHIPS.get(chip)
     if known is None or known.platform == "cpu":

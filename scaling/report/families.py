@@ -51,6 +51,8 @@ class Family:
     model: str
     chip: str
     settings: str
+    environment: str
+    """Names the environment that all its points share; empty where nothing ran."""
     series: tuple[Series, ...]
 
     @property
@@ -101,7 +103,14 @@ def settings_text(point: Point | None) -> str:
 
 def _key(curve: Curve, points: Mapping[str, Point]) -> tuple[object, ...]:
     point = points.get(curve.points[0].id)
-    return (curve.kind, curve.regime, curve.model, curve.chip, settings_text(point))
+    return (
+        curve.kind,
+        curve.regime,
+        curve.model,
+        curve.chip,
+        settings_text(point),
+        curve.series,
+    )
 
 
 def _split(members: Sequence[Judged], points: Mapping[str, Point]) -> Iterator[Family]:
@@ -118,6 +127,7 @@ def _split(members: Sequence[Judged], points: Mapping[str, Point]) -> Iterator[F
             model=curve.model,
             chip=curve.chip,
             settings=", ".join(filter(None, settings)),
+            environment=curve.series,
             series=tuple(
                 Series(number=number, label=label, judged=tuple(group))
                 for number, (label, group) in enumerate(

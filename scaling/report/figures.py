@@ -29,36 +29,10 @@ Y_LABELS = {
     "efficiency": "format(datum.value, '.1f')",
     "step_time": "format(datum.value, '~s') + 's'",
 }
-LEGEND_ROW = 20
 
 
-def draw_panels(figure: Figure) -> tuple[tuple[alt.LayerChart, ...], ...]:
-    """Returns one chart for each panel, each complete and with its own axes."""
-    return tuple(
-        tuple(_styled(_panel(figure, panel)) for panel in row) for row in figure.rows
-    )
-
-
-def draw_figure(figure: Figure) -> alt.VConcatChart:
-    """Returns the panels in one picture, with title and legend."""
-    rows = [
-        alt.hconcat(*(_panel(figure, panel) for panel in row), spacing=30)
-        for row in figure.rows
-    ]
-    family = figure.family
-    title = alt.TitleParams(
-        figure.title,
-        subtitle=f"{family.model} on {family.chip}: {family.settings}",
-        anchor="start",
-        fontSize=16,
-        subtitleColor=MUTED,
-        offset=14,
-    )
-    picture = alt.vconcat(*rows, _legend(figure), spacing=24, title=title)
-    return _styled(picture.properties(background=PAPER, padding=16))
-
-
-def _panel(figure: Figure, panel: Panel) -> alt.LayerChart:
+def draw_panel(figure: Figure, panel: Panel) -> alt.LayerChart:
+    """Returns one panel of `figure`; panels of one quantity share their scales."""
     x, y = scales.x_domain(figure), scales.y_domain(figure, panel)
     parts = [
         _axes(panel, x, y),
@@ -68,10 +42,13 @@ def _panel(figure: Figure, panel: Panel) -> alt.LayerChart:
         *layers.note_layers(panel, x),
         *([] if panel.marks else [layers.nothing_layer()]),
     ]
-    return alt.layer(*parts).properties(
+    title = alt.TitleParams(panel.title, subtitle=panel.subtitle, anchor="start")
+    return alt.layer(
+        *parts,
         width=layers.WIDTH,
         height=layers.HEIGHT,
-        title=alt.TitleParams(panel.title, anchor="start"),
+        title=title,
+        config=_config(),
     )
 
 
@@ -91,61 +68,31 @@ def _axes(panel: Panel, x: Domain, y: Domain) -> alt.Chart:
         layers.chart([{"x": x[0], "y": y[1]}])
         .mark_point(opacity=0, aria=False)
         .encode(
-            x=alt.X("x:Q", scale=x_scale, axis=x_axis),
-            y=alt.Y("y:Q", scale=y_scale, axis=y_axis),
+            alt.X("x:Q", scale=x_scale, axis=x_axis),
+            alt.Y("y:Q", scale=y_scale, axis=y_axis),
         )
     )
 
 
-def _legend(figure: Figure) -> alt.LayerChart:
-    rows = [
-        part
-        for number, (series, provenance) in enumerate(figure.legend)
-        for part in _legend_row(series, provenance, LEGEND_ROW * number + 10)
-    ]
-    return alt.layer(*rows).properties(
-        width=2 * layers.WIDTH, height=LEGEND_ROW * len(figure.legend), view=alt.ViewConfig(stroke=None)
+def _config() -> alt.Config:
+    """Returns the look of everything that carries no data."""
+    axis = alt.AxisConfig(
+        labelColor=MUTED,
+        titleColor=MUTED,
+        titleFontWeight="normal",
+        labelFontSize=11,
+        titleFontSize=11,
+        domainColor=MUTED,
+        tickColor=MUTED,
+        gridColor=GRID,
     )
-
-
-def _legend_row(
-    series: Series, provenance: Provenance, y: float
-) -> tuple[alt.Chart, alt.Chart, alt.Chart]:
-    look, swatch = LOOKS[provenance], SWATCHES[series.number]
-    line = layers.chart([{}]).mark_rule(
-        color=swatch.light, strokeWidth=1.8, strokeDash=list(look.dash) or [1, 0]
-    )
-    point = layers.chart([{}]).mark_point(
-        shape=swatch.path,
-        size=layers.POINT_SIZE,
-        fill=swatch.light if look.filled else PAPER,
-        stroke=swatch.light,
-        opacity=1,
-    )
-    text = f"{series.label}, {provenance}: {look.meaning}"
-    words = layers.chart([{}]).mark_text(text=text, align="left", color=INK)
-    at = alt.value(y)
-    return (
-        line.encode(x=alt.value(0), x2=alt.value(36), y=at),
-        point.encode(x=alt.value(18), y=at),
-        words.encode(x=alt.value(46), y=at),
-    )
-
-
-def _styled(chart: alt.LayerChart) -> alt.LayerChart:
-    return (
-        chart.configure(font="sans-serif", background="transparent")
-        .configure_axis(
-            labelColor=MUTED,
-            titleColor=MUTED,
-            titleFontWeight="normal",
-            labelFontSize=11,
-            titleFontSize=11,
-            domainColor=MUTED,
-            tickColor=MUTED,
-            gridColor=GRID,
-        )
-        .configure_axisX(grid=False)
-        .configure_title(color=INK, fontSize=13, fontWeight=600)
-        .configure_view(stroke=None)
+    return alt.Config(
+        font="sans-serif",
+        background="transparent",
+        axis=axis,
+        axisX=alt.AxisConfig(grid=False),
+        title=alt.TitleConfig(
+            color=INK, fontSize=13, fontWeight=600, subtitleColor=MUTED
+        ),
+        view=alt.ViewConfig(stroke=None),
     )

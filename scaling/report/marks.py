@@ -71,14 +71,17 @@ SWATCHES = (
 )
 """One for each series of a panel, after Okabe and Ito (2008), darkened for white."""
 
-CROSS = "M-1,-1L1,1M-1,1L1,-1"
-"""Where a point has no number: it failed."""
-
 INK = "#1c2127"
 MUTED = "#57606a"
 GRID = "#e4e8ec"
 PAPER = "#ffffff"
 FAILURE = "#b3261e"
+
+NEUTRAL = Swatch(light=MUTED, dark=MUTED, path=SWATCHES[0].path)
+"""Where a look is explained and no series is meant."""
+
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+"""Where a point has no number: it failed."""
 
 THEME: Mapping[str, str] = {
     INK: "var(--ink)",

@@ -16,12 +16,12 @@ from scaling.report.families import Judged
 from scaling.report.families import Series
 
 Shown = Literal["throughput", "efficiency", "step_time"]
-Reasons = Mapping[str, str | None]
-"""Reason of the newest run, by point id."""
+Reasons = Mapping[tuple[str, Status], str | None]
+"""Reason of the newest run, by point id and status."""
 
-DIRECTION_TITLES: Mapping[Direction, str] = {
-    "vertical": "Vertical: more devices in each slice",
-    "horizontal": "Horizontal: more slices, each unchanged",
+GROWING: Mapping[Direction, str] = {
+    "vertical": "more devices in each slice",
+    "horizontal": "more slices, each unchanged",
 }
 REGIME_TITLES = {
     "strong": "Strong scaling: the global batch is fixed",
@@ -50,6 +50,8 @@ class Note:
 
     series: int
     x: float
+    y: float
+    """Where the point itself stands."""
     text: str
 
 
@@ -58,13 +60,14 @@ class Panel:
     """One chart: marks of one quantity over devices or over load."""
 
     title: str
+    subtitle: str
     shown: Shown
     x_title: str
     marks: tuple[Mark, ...]
     notes: tuple[Note, ...] = ()
     threshold: float | None = None
     starts: tuple[tuple[float, float], ...] = ()
-    """Baselines from which ideal scaling is drawn."""
+    """Baselines of judged curves: ideal scaling is drawn from them."""
     logarithmic: bool = False
     """Whether y is: then equal slopes are equal scaling."""
 
@@ -104,7 +107,8 @@ def scaling_figure(
     directions: tuple[Direction, Direction] = ("vertical", "horizontal")
     throughput = tuple(
         Panel(
-            title=DIRECTION_TITLES[direction],
+            title=f"Throughput, {direction}",
+            subtitle=GROWING[direction],
             shown="throughput",
             x_title="devices, over all slices",
             marks=_marks(family, direction, "throughput", reasons),
@@ -115,7 +119,8 @@ def scaling_figure(
     )
     efficiency = tuple(
         Panel(
-            title=DIRECTION_TITLES[direction],
+            title=f"Efficiency, {direction}",
+            subtitle=GROWING[direction],
             shown="efficiency",
             x_title="devices, over all slices",
             marks=_marks(family, direction, "efficiency", reasons),
@@ -135,12 +140,13 @@ def scaling_figure(
 def load_figure(family: Family, *, name: str, reasons: Reasons) -> Figure:
     """Returns throughput beside step time over the batch, one series per mesh."""
     shown: tuple[tuple[str, Shown], ...] = (
-        ("Throughput by load", "throughput"),
-        ("Step time by load", "step_time"),
+        ("Throughput", "throughput"),
+        ("Step time", "step_time"),
     )
     panels = tuple(
         Panel(
             title=title,
+            subtitle="a growing batch on each mesh",
             shown=what,
             x_title="global batch, sequences per optimizer step",
             marks=_marks(family, None, what, reasons),
@@ -212,7 +218,7 @@ def _curve_marks(
         y, low, high = _values(point, shown)
         if point.status == "ok" and y is None:
             continue
-        words = point_text(curve, point, reasons.get(point.id))
+        words = point_text(curve, point, reasons.get((point.id, point.status)))
         yield Mark(
             series=series.number,
             provenance=curve.provenance,
@@ -244,9 +250,18 @@ def _values(
 def _notes(family: Family, direction: Direction) -> Iterator[Note]:
     for series, judged in _judged(family, direction):
         found = judged.breakdown
-        if found is not None and found.first_bad_devices is not None:
-            text = f"below {found.threshold:g} from {found.first_bad_devices}"
-            yield Note(series=series.number, x=found.first_bad_devices, text=text)
+        for point in judged.curve.points:
+            if (
+                found is not None
+                and point.num_devices == found.first_bad_devices
+                and point.efficiency is not None
+            ):
+                yield Note(
+                    series=series.number,
+                    x=point.num_devices,
+                    y=point.efficiency,
+                    text=f"below {found.threshold:g} from {point.num_devices}",
+                )
 
 
 def _starts(family: Family, direction: Direction) -> tuple[tuple[float, float], ...]:
@@ -254,6 +269,8 @@ def _starts(family: Family, direction: Direction) -> tuple[tuple[float, float], 
         (point.num_devices, point.tokens_per_s): None
         for _, judged in _judged(family, direction)
         for point in judged.curve.points
-        if point.id == judged.curve.baseline_id and point.tokens_per_s
+        if judged.breakdown is not None
+        and point.id == judged.curve.baseline_id
+        and point.tokens_per_s
     }
     return tuple(starts)

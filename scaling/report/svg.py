@@ -1,67 +1,169 @@
-"""SVG: a chart as text that can stand inside the page, and as picture files.
+"""SVG: a chart as an element of the page, and a whole figure as a picture file.
 
-The charts are drawn once, without a browser and without a network; in the page they
-follow its light or dark colours through CSS variables, and every mark says in words
-what it is when pointed at.
+Charts are drawn once, without a browser and without a network. In the page they take
+its light or dark colours through CSS variables, and every mark says in words what it
+is when pointed at.
 """
 
 import io
-from pathlib import Path
+from collections.abc import Sequence
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import SubElement
 
 import altair as alt
+from etils import epath
 
+from scaling.measurement import Provenance
+from scaling.report.marks import INK
+from scaling.report.marks import LOOKS
+from scaling.report.marks import MUTED
+from scaling.report.marks import PAPER
+from scaling.report.marks import SWATCHES
 from scaling.report.marks import THEME
+from scaling.report.marks import Swatch
+from scaling.report.panels import Figure
 
-SVG = "http://www.w3.org/2000/svg"
-PIXELS_PER_UNIT = 2
-"""Of the PNG, so that it stays sharp on a dense screen and on paper."""
+NAMESPACE = "http://www.w3.org/2000/svg"
+PNG_SCALE = 2
+"""Pixels per unit, so that pictures stay sharp on dense screens and on paper."""
+MARGIN = 20
+HEAD = 52
+"""Height of the title and the settings above the panels."""
+LEGEND_ROW = 20
+SWATCH_WIDTH = 36
+SWATCH_HEIGHT = 14
 
-Chart = alt.LayerChart | alt.VConcatChart
+ElementTree.register_namespace("", NAMESPACE)
 
 
-def inline(chart: Chart, *, key: str, description: str) -> str:
-    """Returns `chart` as an `<svg>` element for the page.
+def render(chart: alt.LayerChart) -> Element:
+    """Returns `chart` as an `svg` element in which every point carries its words."""
+    text = io.StringIO()
+    chart.save(text, format="svg")
+    root = ElementTree.fromstring(text.getvalue())
+    for element in list(root.iter()):
+        if element.get("aria-roledescription") == "point":
+            title = Element(_tag("title"))
+            title.text = element.get("aria-label")
+            element.insert(0, title)
+    return root
+
+
+def inline(chart: Element, *, key: str, description: str) -> str:
+    """Returns `chart` as text for the page, in its colours and as wide as its column.
 
     `key` makes the ids of this chart differ from those of every other in the page.
     """
-    ElementTree.register_namespace("", SVG)
-    root = ElementTree.fromstring(_svg(chart))
+    root = _with_own_ids(chart, key)
     width, height = root.attrib.pop("width"), root.attrib.pop("height")
-    root.attrib.update({"viewBox": f"0 0 {width} {height}", "aria-label": description})
-    root.attrib["role"] = "group"
-    for element in list(root.iter()):
-        _adapt(element, key)
+    root.set("viewBox", f"0 0 {width} {height}")
+    root.set("role", "group")
+    root.set("aria-label", description)
+    return _themed(root)
+
+
+def inline_swatch(swatch: Swatch, provenance: Provenance) -> str:
+    """Returns a sample of line and mark as text for the page."""
+    size = {"width": str(SWATCH_WIDTH), "height": str(SWATCH_HEIGHT)}
+    root = Element(_tag("svg"), {**size, "aria-hidden": "true"})
+    _swatch(root, swatch, provenance, 0, 0)
+    return _themed(root)
+
+
+def save(
+    figure: Figure, rows: Sequence[Sequence[Element]], folder: epath.Path
+) -> list[epath.Path]:
+    """Writes `figure` with its charts as SVG and as PNG; returns the two paths."""
+    import vl_convert
+
+    text = ElementTree.tostring(_picture(figure, rows), encoding="unicode")
+    svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+    svg.write_text(text)
+    png.write_bytes(vl_convert.svg_to_png(text, scale=PNG_SCALE))
+    return [svg, png]
+
+
+def _picture(figure: Figure, rows: Sequence[Sequence[Element]]) -> Element:
+    root = Element(_tag("svg"), {"font-family": "sans-serif"})
+    paper = SubElement(root, _tag("rect"), {"fill": PAPER})
+    family = figure.family
+    _text(root, MARGIN, 30, figure.title, size=16, colour=INK, bold=True)
+    subtitle = f"{family.model} on {family.chip}: {family.settings}"
+    _text(root, MARGIN, 48, subtitle, size=12, colour=MUTED)
+    right, y = 0.0, float(HEAD + MARGIN // 2)
+    for row_number, row in enumerate(rows):
+        x = float(MARGIN)
+        for number, chart in enumerate(row):
+            placed = _with_own_ids(chart, f"p{row_number}{number}")
+            placed.attrib.update({"x": f"{x:g}", "y": f"{y:g}"})
+            root.append(placed)
+            x += float(chart.attrib["width"]) + MARGIN
+        right = max(right, x)
+        y += max(float(chart.attrib["height"]) for chart in row) + MARGIN / 2
+    for series, provenance in figure.legend:
+        _swatch(root, SWATCHES[series.number], provenance, MARGIN, y)
+        words = f"{series.label}: {provenance}, {LOOKS[provenance].meaning}"
+        _text(root, MARGIN + SWATCH_WIDTH + 10, y + 11, words, size=11, colour=INK)
+        y += LEGEND_ROW
+    size = {"width": f"{right:g}", "height": f"{y + MARGIN:g}"}
+    root.attrib.update(size)
+    paper.attrib.update(size)
+    return root
+
+
+def _swatch(
+    parent: Element, swatch: Swatch, provenance: Provenance, x: float, y: float
+) -> None:
+    look = LOOKS[provenance]
+    at = {"transform": f"translate({x:g},{y + SWATCH_HEIGHT / 2:g})"}
+    group = SubElement(parent, _tag("g"), at)
+    line = {"x2": str(SWATCH_WIDTH), "stroke": swatch.light, "stroke-width": "1.8"}
+    dash = ",".join(map(str, look.dash))
+    SubElement(group, _tag("line"), {**line, "stroke-dasharray": dash or "none"})
+    mark = {
+        "d": swatch.path,
+        "transform": f"translate({SWATCH_WIDTH / 2:g},0) scale(4.5)",
+        "fill": swatch.light if look.filled else PAPER,
+        "stroke": swatch.light,
+        "stroke-width": "0.4",
+    }
+    SubElement(group, _tag("path"), mark)
+
+
+def _text(
+    parent: Element,
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: int,
+    colour: str,
+    bold: bool = False,
+) -> None:
+    place = {"x": f"{x:g}", "y": f"{y:g}", "font-size": str(size), "fill": colour}
+    weight = {"font-weight": "bold"} if bold else {}
+    SubElement(parent, _tag("text"), {**place, **weight}).text = text
+
+
+def _with_own_ids(chart: Element, key: str) -> Element:
+    """Returns a copy of `chart` whose ids no other chart of the document has."""
+    root = ElementTree.fromstring(ElementTree.tostring(chart))
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "id":
+                element.set(name, f"{key}-{value}")
+            elif value.startswith("url(#"):
+                element.set(name, value.replace("url(#", f"url(#{key}-"))
+    return root
+
+
+def _themed(root: Element) -> str:
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, THEME.get(value, value))
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def save(chart: Chart, folder: Path, name: str) -> tuple[Path, Path]:
-    """Writes `name`.svg and `name`.png into `folder` and returns their paths."""
-    svg, png = folder / f"{name}.svg", folder / f"{name}.png"
-    svg.write_text(_svg(chart), encoding="utf-8")
-    picture = io.BytesIO()
-    chart.save(picture, format="png", scale_factor=PIXELS_PER_UNIT)
-    png.write_bytes(picture.getvalue())
-    return svg, png
-
-
-def _svg(chart: Chart) -> str:
-    text = io.StringIO()
-    chart.save(text, format="svg")
-    return text.getvalue()
-
-
-def _adapt(element: ElementTree.Element, key: str) -> None:
-    """Gives a mark its words, makes its ids unique and its colours the page's."""
-    for name, value in element.attrib.items():
-        if name == "id":
-            element.attrib[name] = f"{key}-{value}"
-        elif value.startswith("url(#"):
-            element.attrib[name] = value.replace("url(#", f"url(#{key}-")
-        else:
-            element.attrib[name] = THEME.get(value, value)
-    if element.get("role") == "graphics-symbol" and "aria-label" in element.attrib:
-        if element.get("aria-roledescription") == "point":
-            title = ElementTree.Element(f"{{{SVG}}}title")
-            title.text = element.attrib["aria-label"]
-            element.insert(0, title)
+def _tag(name: str) -> str:
+    return f"{{{NAMESPACE}}}{name}"

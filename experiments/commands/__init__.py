@@ -1,0 +1,1 @@
+"""Commands: one module for each subcommand, its flags and what it does."""

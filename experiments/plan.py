@@ -1,0 +1,195 @@
+"""Plan: what a sweep would run, whether each point can, and what to expect of it.
+
+Touches no device: shapes, the hardware table, and a calibration if this host has one.
+"""
+
+import itertools
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from typing import Literal
+
+from pydantic import BaseModel
+from pydantic import ConfigDict
+
+from experiments.protocol import Timing
+from experiments.sweep import Sweep
+from meshes import hardware
+from meshes.chip import Chip
+from scaling import quantity
+from scaling.feasibility import why_infeasible
+from scaling.measurement import MemoryPhase
+from scaling.measurement import Provenance
+from scaling.point import Point
+from scaling.point import Regime
+from scaling.predict import Prediction
+from scaling.predict import predict
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+RUN_OVERHEAD_S = {"cpu": 4.0, "gpu": 60.0, "tpu": 60.0}
+"""A run's start, state, compilation and exit. On CPU as `cpu_quick` took on 2 cores;
+elsewhere a guess: compiling a large model takes a minute or more."""
+WARM_UP_STEPS = 5
+"""Steps until the time of one has settled; a guess, the worker decides."""
+
+
+PlanStatus = Literal["ok", "out_of_memory", "invalid"]
+
+
+class PlannedPoint(BaseModel):
+    """One point of a plan, as `scaling plan --json` prints it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    model: str
+    chip: str
+    slice_shape: tuple[int, ...] | None
+    mesh: str
+    num_devices: int
+    num_slices: int
+    regime: Regime
+    global_batch_size: int
+    seq_len: int
+    status: PlanStatus
+    phase: MemoryPhase | None
+    reason: str | None
+    provenance: Provenance
+    predicted: Prediction | None
+    """None where the point is invalid."""
+
+
+def plan(sweep: Sweep, chip_of: Callable[[str], Chip]) -> tuple[PlannedPoint, ...]:
+    """Returns every point of the sweep with its status and prediction.
+
+    `chip_of` returns the figures of a chip's name: the table's, or calibrated ones.
+    """
+    return tuple(_planned(point, chip_of(point.chip)) for point in sweep.points)
+
+
+def wall_time_s(planned: Iterable[PlannedPoint], sweep: Sweep) -> float:
+    """Returns about how long all runs of the points that can run take.
+
+    As if nothing were stored yet.
+    """
+    return sweep.repeats * sum(
+        _run_s(row, sweep.timing) for row in planned if row.status == "ok"
+    )
+
+
+def print_plan(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> None:
+    """Prints the plan as tables of at most 80 columns, reasons, and the time."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    console.print(f"[bold]{sweep.name}[/bold]  {sweep.question}")
+    for heading, rows in itertools.groupby(planned, key=_heading):
+        console.print()
+        console.print(heading)
+        console.print(_table(tuple(rows)))
+    reasons = [row for row in planned if row.reason is not None]
+    if reasons:
+        console.print()
+    for row in reasons:
+        console.print(f"{row.mesh}, batch {row.global_batch_size}: {row.reason}")
+    console.print()
+    console.print(_expectation(planned, sweep))
+
+
+def _planned(point: Point, chip: Chip) -> PlannedPoint:
+    reason = why_infeasible(point)
+    if reason is not None:
+        return _row(point, status="invalid", reason=reason)
+    predicted = predict(point, chip)
+    if predicted.fits:
+        return _row(point, status="ok", predicted=predicted)
+    return _row(
+        point,
+        status="out_of_memory",
+        # A TPU program that does not fit is refused when it is compiled.
+        phase="compile" if chip.platform == "tpu" else "run",
+        reason=(
+            f"needs {quantity.bytes_(predicted.peak_hbm_bytes)} on each device and "
+            f"{chip.name} has {quantity.bytes_(predicted.available_hbm_bytes)}"
+        ),
+        predicted=predicted,
+    )
+
+
+def _row(
+    point: Point,
+    *,
+    status: PlanStatus,
+    phase: MemoryPhase | None = None,
+    reason: str | None = None,
+    predicted: Prediction | None = None,
+) -> PlannedPoint:
+    return PlannedPoint(
+        id=point.id,
+        model=point.model,
+        chip=point.chip,
+        slice_shape=point.slice_shape,
+        mesh=str(point.mesh),
+        num_devices=point.mesh.num_devices,
+        num_slices=point.mesh.num_slices,
+        regime=point.regime,
+        global_batch_size=point.global_batch_size,
+        seq_len=point.seq_len,
+        status=status,
+        phase=phase,
+        reason=reason,
+        provenance="analytic",
+        predicted=predicted,
+    )
+
+
+def _run_s(row: PlannedPoint, timing: Timing) -> float:
+    step_time_s = (row.predicted and row.predicted.step_time_s) or 0.0
+    block_s = max(timing.min_block_s, step_time_s)
+    overhead_s = RUN_OVERHEAD_S[hardware.chip(row.chip).platform]
+    return overhead_s + WARM_UP_STEPS * step_time_s + timing.num_blocks * block_s
+
+
+def _heading(row: PlannedPoint) -> str:
+    return f"{row.model} on {row.chip}, {row.seq_len} tokens, {row.regime}"
+
+
+def _table(rows: tuple[PlannedPoint, ...]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("mesh", overflow="fold")
+    for name in ("devices", "batch", "memory", "step time"):
+        table.add_column(name, justify="right", no_wrap=name != "step time")
+    table.add_column("status")
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: PlannedPoint) -> tuple[str, ...]:
+    predicted = row.predicted
+    limit = predicted and predicted.limited_by
+    return (
+        row.mesh,
+        str(row.num_devices),
+        str(row.global_batch_size),
+        quantity.bytes_(predicted and predicted.peak_hbm_bytes),
+        quantity.seconds_band(
+            predicted and predicted.step_time_s,
+            predicted and predicted.step_time_low_s,
+            predicted and predicted.step_time_high_s,
+        ),
+        f"{row.status}, {limit}" if row.status == "ok" and limit else row.status,
+    )
+
+
+def _expectation(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> str:
+    feasible = sum(row.status == "ok" for row in planned)
+    text = f"{feasible} of {len(planned)} points can run"
+    if not feasible:
+        return text
+    duration = quantity.seconds(wall_time_s(planned, sweep))
+    return f"{text}; {sweep.repeats} runs of each take about {duration}"

@@ -1,0 +1,101 @@
+"""Preparation: token records, made once before the first run that reads them.
+
+In a process of its own: the parent holds neither the dataset library nor its memory.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+
+from experiments import log
+from experiments import survivors
+from experiments.interrupt import Interrupt
+from experiments.places import Places
+from experiments.process import Child
+from experiments.process import end_all
+from experiments.process import wait_readable
+from scaling.point import Point
+
+SYNTHETIC = "synthetic"
+"""Data that is made while it is read."""
+
+_TICK_S = 1.0
+_LOG_NAME = ".preparing.log"
+
+
+def data_command() -> list[str]:
+    """Returns the command that prepares data, without its arguments."""
+    return [sys.executable, "-P", "-m", "experiments.data"]
+
+
+class Preparation:
+    """The data of a sweep: prepared on demand, each kind once."""
+
+    def __init__(
+        self,
+        places: Places,
+        *,
+        command: Sequence[str],
+        timeout_s: float,
+        interrupt: Interrupt,
+        tick: Callable[[], None],
+    ):
+        self._places = places
+        self._command = command
+        self._timeout_s = timeout_s
+        self._interrupt = interrupt
+        self._tick = tick
+        self._reasons: dict[tuple[str, int], str | None] = {}
+
+    def why_not(self, point: Point) -> str | None:
+        """Prepares the data of `point`; returns why that failed, or None.
+
+        Returns None as well if the runner is interrupted meanwhile.
+        """
+        if point.data == SYNTHETIC:
+            return None
+        kind = point.data, point.seq_len
+        if kind not in self._reasons:
+            reason = self._prepare(point)
+            if self._interrupt.signal is not None:
+                return None
+            self._reasons[kind] = reason
+        return self._reasons[kind]
+
+    def _prepare(self, point: Point) -> str | None:
+        self._places.data.mkdir(parents=True, exist_ok=True)
+        path = self._places.work / _LOG_NAME
+        path.unlink(missing_ok=True)
+        arguments = [str(self._places.data), str(point.seq_len), point.data]
+        mark = survivors.mark(str(self._places.work), "preparing")
+        try:
+            child = Child(
+                [*self._command, *arguments],
+                environ={**os.environ, survivors.MARK: mark},
+                log=path,
+            )
+        except OSError as error:
+            return f"data {point.data!r} could not be prepared: {error}"
+        self._wait(child)
+        end_all([child])
+        if child.exit_code == 0:
+            path.unlink(missing_ok=True)
+            return None
+        if child.stopped_by_us:
+            why = f"not done after {self._timeout_s:g} s"
+        else:
+            words = log.last_words(log.excerpt(path))
+            why = words or f"exit code {child.exit_code}"
+        return log.one_line(f"data {point.data!r} could not be prepared: {why}")
+
+    def _wait(self, child: Child) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        while not child.note_end() and self._interrupt.signal is None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return
+            descriptors = [*child.exit_descriptors(), self._interrupt.fileno()]
+            wait_readable(descriptors, timeout_s=min(_TICK_S, left_s))
+            self._tick()

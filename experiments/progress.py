@@ -1,0 +1,219 @@
+"""Progress: what a person sees while a sweep runs, always with the time left.
+
+One line a run, on stderr. On a terminal a status line below it counts up; elsewhere a
+run that takes long says so in a line of its own now and then.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import TextIO
+
+from experiments.schedule import Turn
+from experiments.summary import RunSummary
+from scaling import quantity
+from scaling.measurement import Measurement
+from scaling.point import Point
+from scaling.samples import run_statistic
+from scaling.samples import usable
+from scaling.utilisation import mfu
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_PLAIN_EVERY_S = 20.0
+_LIVE_EVERY_S = 1.0
+
+
+class Progress:
+    """Writes the progress of one sweep to a stream, by default stderr."""
+
+    def __init__(self, stream: TextIO | None = None):
+        self._stream = sys.stderr if stream is None else stream
+        self._live: Live | None = None
+        self._labels: dict[str, str] = {}
+        self._now = ""
+        self._now_since_s = 0.0
+        self._left_s = 0.0
+        self._began_s = self._shown_s = time.monotonic()
+
+    def begin(self, points: Sequence[Point], notes: Sequence[str]) -> None:
+        """Says what is about to happen."""
+        self._began_s = time.monotonic()
+        self._labels = labels(points)
+        for note in notes:
+            self._line(note)
+        if self._stream.isatty():
+            self._start_live()
+
+    def doing(self, what: str, *, left_s: float) -> None:
+        """Says what goes on from now, and how long everything will still take."""
+        self._now = what
+        self._left_s = left_s
+        self._now_since_s = self._shown_s = time.monotonic()
+        self._show_live()
+
+    def running(self, turn: Turn, *, number: int, total: int, left_s: float) -> None:
+        """Says which run goes on from now."""
+        what = f"{number}/{total}  {self._labels[turn.point.id]}"
+        self.doing(what, left_s=left_s)
+
+    def tick(self) -> None:
+        """Shows that time passes; cheap, and called about once a second."""
+        now_s = time.monotonic()
+        every_s = _PLAIN_EVERY_S if self._live is None else _LIVE_EVERY_S
+        if now_s - self._shown_s < every_s:
+            return
+        self._shown_s = now_s
+        if self._live is None:
+            self._line(self._status())
+        else:
+            self._show_live()
+
+    def ended(
+        self, run: Measurement, *, number: int, total: int, left_s: float
+    ) -> None:
+        """Writes the line of a run, with the time passed and the time left."""
+        self._left_s = left_s
+        self._now_since_s = time.monotonic()
+        place = f"{number:>{len(str(total))}}/{total}"
+        times = f"{self._elapsed()}, {about(left_s)} left"
+        text = f"{place}  {self._labels[run.id]}  {result(run)}"
+        self._line(f"{text}  ({times})")
+
+    def settled(self, run: Measurement) -> None:
+        """Writes the line of a point that no process was started for."""
+        self._line(f"{self._labels[run.id]}  {result(run)}")
+
+    def finish(self, summary: RunSummary) -> None:
+        """Writes what the sweep came to."""
+        self.close()
+        for line in summary_lines(summary):
+            self._line(line)
+
+    def close(self) -> None:
+        """Leaves the terminal as it was; may be called again."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _elapsed(self) -> str:
+        return f"{whole(time.monotonic() - self._began_s)} passed"
+
+    def _status(self) -> str:
+        now_s = time.monotonic()
+        left_s = max(0.0, self._left_s - (now_s - self._now_since_s))
+        since = f"for {whole(now_s - self._now_since_s)}"
+        return f"{self._now}  {since}  ({self._elapsed()}, {about(left_s)} left)"
+
+    def _line(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def _start_live(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        # No thread of its own: it would take a core from what is measured, and the
+        # runner starts processes.
+        live = Live(
+            console=Console(file=self._stream),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        live.start()
+        self._live = live
+
+    def _show_live(self) -> None:
+        if self._live is not None and self._now:
+            from rich.text import Text
+
+            self._live.update(Text(self._status(), style="dim"), refresh=True)
+
+
+def labels(points: Sequence[Point]) -> dict[str, str]:
+    """Returns one text of equal width for each point: chip, mesh, batch, and the
+    model and sequence length where they differ between the points."""
+    columns = [
+        [point.chip for point in points],
+        [str(point.mesh) for point in points],
+        [f"B={point.global_batch_size}" for point in points],
+    ]
+    if len({point.model for point in points}) > 1:
+        columns.insert(0, [point.model for point in points])
+    if len({point.seq_len for point in points}) > 1:
+        columns.append([f"T={point.seq_len}" for point in points])
+    widths = [max(map(len, column)) for column in columns]
+    return {
+        point.id: "  ".join(
+            column[row].ljust(width)
+            for column, width in zip(columns, widths, strict=True)
+        )
+        for row, point in enumerate(points)
+    }
+
+
+def result(run: Measurement) -> str:
+    """Returns the step time of a run, or why there is none."""
+    if run.status != "ok":
+        return f"{run.status}: {run.reason}"
+    if not usable(run):
+        return "ok"
+    step_time_s = math.exp(run_statistic(run))
+    texts = [quantity.seconds(step_time_s)]
+    if (fraction := mfu(run.point, step_time_s)) is not None:
+        texts.append(f"{quantity.percent(fraction)} MFU")
+    if run.provenance == "simulated":
+        texts.append("simulated")
+    return "  ".join(texts)
+
+
+def summary_lines(summary: RunSummary) -> list[str]:
+    """Returns what is said at the end of a sweep."""
+    runs = ", ".join(f"{number} {status}" for status, number in summary.stored.items())
+    lines = [
+        f"{sum(summary.stored.values())} runs stored in {summary.folder}"
+        f"{f': {runs}' if runs else ''}"
+    ]
+    parts = ", ".join(
+        f"{name} {quantity.seconds(part_s)}" for name, part_s in summary.parts_s.items()
+    )
+    lines.append(
+        f"{whole(summary.wall_s)} in all, of which harness "
+        f"{quantity.percent(summary.overhead_fraction)}: {parts}"
+    )
+    for point_id, fraction in summary.long_warm_ups.items():
+        lines.append(
+            f"warm-up of {point_id} took {quantity.percent(fraction)} of its timed "
+            "window; more blocks would make it matter less"
+        )
+    if summary.interrupted_by is not None:
+        lines.append(
+            f"interrupted with {summary.num_left} runs still due; "
+            "the same command goes on from here"
+        )
+    elif summary.num_left:
+        lines.append(
+            f"stopped with {summary.num_left} runs still due; "
+            "the same command goes on from here"
+        )
+    return lines
+
+
+def whole(duration_s: float) -> str:
+    """Returns a duration without fractions of a second."""
+    return quantity.seconds(float(round(duration_s)))
+
+
+def about(duration_s: float) -> str:
+    """Returns a forecast as roughly as it is known."""
+    if duration_s < 10:
+        return whole(duration_s)
+    step_s = 5 if duration_s < 120 else 10
+    return f"about {whole(step_s * round(duration_s / step_s))}"

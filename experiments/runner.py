@@ -1,0 +1,350 @@
+"""Runner: measures the points of a sweep, one fresh process group for each run.
+
+Plans what is still due, ends what an earlier runner left behind, then runs one point
+after the other in shuffled rounds. Whatever a run does, it becomes a record.
+"""
+
+import os
+from collections.abc import Iterable
+from collections.abc import Sequence
+from datetime import UTC
+from datetime import datetime
+
+from experiments import cgroup
+from experiments import cores as core_list
+from experiments import record
+from experiments import schedule
+from experiments import store
+from experiments import survivors
+from experiments.environment import parent_environment
+from experiments.environment import resume_key
+from experiments.execution import Setting
+from experiments.execution import execute
+from experiments.execution import worker_command as real_worker
+from experiments.forecast import Forecast
+from experiments.interrupt import Interrupt
+from experiments.interrupt import noticed
+from experiments.launch import local
+from experiments.lock import locked
+from experiments.places import Places
+from experiments.preparation import Preparation
+from experiments.preparation import data_command as real_preparation
+from experiments.progress import Progress
+from experiments.schedule import Turn
+from experiments.summary import Account
+from experiments.summary import RunSummary
+from experiments.sweep import Sweep
+from experiments.watch import Limits
+from meshes import hardware
+from scaling import quantity
+from scaling.feasibility import host_bytes_needed
+from scaling.feasibility import why_infeasible
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
+from scaling.measurement import Provenance
+from scaling.measurement import Status
+from scaling.point import Point
+
+
+def run_sweep(
+    sweep: Sweep,
+    *,
+    results: store.Folder = "results",
+    repeats: int | None = None,
+    timeout_s: float = 900.0,
+    hang_s: float = 120.0,
+    max_time_s: float | None = None,
+    only: Iterable[str] = (),
+    retry: Iterable[Status] = (),
+    worker_command: Sequence[str] | None = None,
+    data_command: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """Measures what is still due of a sweep and returns what that came to.
+
+    Args:
+      results: the results folder; the sweep has a folder in it.
+      repeats: runs of each measured point; by default the sweep's own number. A
+        simulated point has one.
+      timeout_s: limit of one run.
+      hang_s: limit of one step, once compiled.
+      max_time_s: after this no further run is started.
+      only: beginnings of the ids of the points to run; none is all.
+      retry: statuses whose stored runs are made again.
+      worker_command: the worker, without the flag that the runner adds.
+      data_command: what prepares data, without its arguments.
+      progress: where a person can follow.
+
+    Raises:
+      ValueError: if `only` fits no point, or another runner is at work in the folder.
+    """
+    points = schedule.selected(sweep.points, only)
+    places = Places.of(results, sweep.name)
+    shown = Progress() if progress is None else progress
+    with noticed() as interrupt, locked(places.work):
+        setting = Setting(
+            sweep=sweep.name,
+            places=places,
+            command=real_worker() if worker_command is None else worker_command,
+            timing=sweep.timing,
+            limits=Limits(timeout_s=timeout_s, hang_s=hang_s),
+            interrupt=interrupt,
+            tick=shown.tick,
+        )
+        preparation = Preparation(
+            places,
+            command=real_preparation() if data_command is None else data_command,
+            timeout_s=timeout_s,
+            interrupt=interrupt,
+            tick=shown.tick,
+        )
+        running = _Sweep(
+            points, setting=setting, preparation=preparation, progress=shown
+        )
+        try:
+            running.plan(sweep.repeats if repeats is None else repeats, retry)
+            running.measure(max_time_s)
+            return running.finish()
+        finally:
+            shown.close()
+
+
+class _Sweep:
+    """One command's way through a sweep."""
+
+    def __init__(
+        self,
+        points: Sequence[Point],
+        *,
+        setting: Setting,
+        preparation: Preparation,
+        progress: Progress,
+    ):
+        self._points = points
+        self._setting = setting
+        self._preparation = preparation
+        self._progress = progress
+        self._account = Account()
+        self._forecast = Forecast(setting.timing)
+        self._seed = f"{setting.sweep} {datetime.now(UTC).date().isoformat()}"
+        self._cores = core_list.available_cores()
+        self._done: dict[str, list[Measurement]] = {}
+        self._turns: list[Turn] = []
+        self._num_ended = 0
+        self._preempted: set[Turn] = set()
+        self._key: tuple[object, ...] = ()
+        self._environment: Environment | None = None
+
+    def plan(self, repeats: int, retry: Iterable[Status]) -> None:
+        """Clears up, reads what is stored, and settles which runs are due."""
+        with self._account.part("planning"):
+            places = self._setting.places
+            left = survivors.end_marked(survivors.mark(str(places.work), ""))
+            store.remove_unfinished(places.work)
+            self._environment = parent_environment(
+                num_cores=core_list.num_cores(), environ=os.environ
+            )
+            loaded = store.load(places.store)
+            self._take_stored(loaded.measurements, tuple(retry))
+            self._progress.begin(self._points, self._notes(loaded.problems, left))
+            self._settle_without_run()
+            due = {
+                point: schedule.runs_due(
+                    self._done[point.id], self._most(point, repeats)
+                )
+                for point in self._points
+            }
+            self._turns = schedule.rounds(due, seed=self._seed)
+
+    def measure(self, max_time_s: float | None) -> None:
+        """Makes the runs that are due, until they are made or it has to stop."""
+        while self._turns and self._interrupt.signal is None:
+            if max_time_s is not None and self._account.wall_s >= max_time_s:
+                return
+            if not self._take_turn(self._turns[0]):
+                return
+
+    def finish(self) -> RunSummary:
+        """Returns the summary, which is also shown."""
+        statuses: dict[str, Status | None] = {
+            point.id: self._done[point.id][-1].status if self._done[point.id] else None
+            for point in self._points
+        }
+        summary = self._account.summary(
+            sweep=self._setting.sweep,
+            folder=self._setting.places.store,
+            seed=self._seed,
+            statuses=statuses,
+            num_left=len(self._turns),
+            interrupted_by=self._interrupt.signal,
+        )
+        self._progress.finish(summary)
+        return summary
+
+    @property
+    def _interrupt(self) -> Interrupt:
+        return self._setting.interrupt
+
+    def _take_stored(
+        self, stored: Sequence[Measurement], retry: tuple[Status, ...]
+    ) -> None:
+        """Keeps what counts today: same environment and, in each point, provenance."""
+        key = resume_key(self._environment_of(self._points[0]))
+        done = schedule.counted(stored, key=key, retry=retry)
+        for point in self._points:
+            runs = done.get(point.id, [])
+            today = self._provenance(point)
+            self._done[point.id] = [run for run in runs if run.provenance == today]
+            self._forecast.learn(self._done[point.id])
+
+    def _notes(self, problems: Sequence[str], left: Sequence[int]) -> list[str]:
+        notes = [f"not read: {problem}" for problem in problems]
+        if left:
+            notes.append(f"ended {len(left)} processes of an earlier runner")
+        replaced = local.replaced_variables(self._points, os.environ)
+        notes += [
+            f"{name}={value} of this shell is not passed on: the point decides it"
+            for name, value in replaced.items()
+        ]
+        notes.append(f"order of the runs by the seed {self._seed!r}")
+        return notes
+
+    def _settle_without_run(self) -> None:
+        """Records every point that cannot run, once."""
+        for point in self._points:
+            if not self._done[point.id] and (reason := _why_not(point)):
+                run = self._not_run(point, "invalid", reason)
+                self._store(run)
+                self._progress.settled(run)
+
+    def _take_turn(self, turn: Turn) -> bool:
+        """Makes one run, or records why not; returns False if interrupted."""
+        point = turn.point
+        self._progress.running(
+            turn,
+            number=self._num_ended + 1,
+            total=self._num_ended + len(self._turns),
+            left_s=self._forecast.left_s(self._turns),
+        )
+        if (smaller := schedule.dominating(point, self._exhausted())) is not None:
+            reason = (
+                f"dominated by {smaller.id}: out of memory at batch "
+                f"{smaller.global_batch_size}"
+            )
+            self._end_turn(turn, self._not_run(point, "skipped", reason))
+            return True
+        with self._account.part("preparing data"):
+            reason = self._preparation.why_not(point)
+        if self._interrupt.signal is not None:
+            return False
+        if reason is not None:
+            self._end_turn(turn, self._not_run(point, "error", reason))
+            return True
+        return self._run(turn)
+
+    def _run(self, turn: Turn) -> bool:
+        executed = execute(
+            self._setting,
+            turn.point,
+            cores=self._assigned(turn.point),
+            provenance=self._provenance(turn.point),
+            environment=self._environment_of(turn.point),
+        )
+        if executed is None:
+            return False
+        run = executed.measurement
+        self._account.add_run(run, total_s=executed.total_s)
+        self._forecast.learn([run])
+        self._end_turn(turn, run)
+        return True
+
+    def _end_turn(self, turn: Turn, run: Measurement) -> None:
+        self._store(run)
+        self._turns.pop(0)
+        self._num_ended += 1
+        if run.status == "preempted" and turn not in self._preempted:
+            # Once more, after all others; if it is preempted again, the next command.
+            self._preempted.add(turn)
+            self._turns.append(turn)
+        if run.status not in schedule.REPEATED and run.status != "preempted":
+            self._turns = [each for each in self._turns if each.point != turn.point]
+        self._progress.ended(
+            run,
+            number=self._num_ended,
+            total=self._num_ended + len(self._turns),
+            left_s=self._forecast.left_s(self._turns),
+        )
+
+    def _store(self, run: Measurement) -> None:
+        with self._account.part("storing"):
+            store.save(self._setting.places.store, run)
+        self._account.stored[run.status] += 1
+        if run.status != "preempted":
+            self._done[run.id].append(run)
+
+    def _not_run(self, point: Point, status: Status, reason: str) -> Measurement:
+        return record.not_run(
+            point,
+            sweep=self._setting.sweep,
+            status=status,
+            reason=reason,
+            provenance=self._provenance(point),
+            environment=self._environment_of(point),
+        )
+
+    def _exhausted(self) -> list[Point]:
+        return [
+            runs[-1].point
+            for runs in self._done.values()
+            if runs and runs[-1].status == "out_of_memory"
+        ]
+
+    def _most(self, point: Point, repeats: int) -> int:
+        return 1 if self._provenance(point) == "simulated" else repeats
+
+    def _assigned(self, point: Point) -> tuple[tuple[int, ...], ...] | None:
+        if hardware.chip(point.chip).platform != "cpu":
+            return None
+        return core_list.assign(point.mesh, self._cores)
+
+    def _provenance(self, point: Point) -> Provenance:
+        if hardware.chip(point.chip).platform != "cpu":
+            return "measured"
+        return "measured" if self._assigned(point) else "simulated"
+
+    def _environment_of(self, point: Point) -> Environment:
+        assert self._environment is not None
+        if not self._assigned(point):
+            return self._environment
+        return self._environment.model_copy(
+            update={"num_cores": point.mesh.num_devices}
+        )
+
+
+def _why_not(point: Point) -> str | None:
+    """Returns why a point cannot run here, or None."""
+    reason = why_infeasible(point) or local.why_not(point)
+    if reason is not None or hardware.chip(point.chip).platform != "cpu":
+        return reason
+    return _why_too_large(point)
+
+
+def _why_too_large(point: Point) -> str | None:
+    needed, available = host_bytes_needed(point), host_memory_bytes()
+    if available is None or needed <= available:
+        return None
+    return (
+        f"its {point.mesh.num_devices} devices need at least "
+        f"{quantity.bytes_(needed)} of this host's memory, which has "
+        f"{quantity.bytes_(available)}"
+    )
+
+
+def host_memory_bytes() -> int | None:
+    """Returns the memory this process may use: the host's, or its group's limit."""
+    try:
+        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
+    limit = cgroup.memory_limit_bytes()
+    return installed if limit is None else min(installed, limit)

@@ -1,0 +1,142 @@
+"""Prediction: the time and memory of a point's step on a chip, before anything runs.
+
+A roofline of four causes, each taken alone: matmuls at the peak, memory traffic at
+the memory's bandwidth, collectives within and between slices. The band is wide on
+purpose, since nothing has been compiled:
+
+    low   = max(compute, hbm, ici, dcn)             everything overlaps, at the peak
+    high  = compute / 0.4 + hbm + ici + dcn         nothing does, at 0.4 of the peak
+    step  = √(low · high)                           the middle on a logarithmic scale
+
+The middle claims no more than the two ends. Source of the ends: scaling-book
+"roofline" (max and sum); of 0.4: the model FLOPs utilisation that published trainings
+reach at scale lies about there (PaLM 0.46, arXiv 2204.02311; Llama 3 405B 0.38–0.43,
+arXiv 2407.21783).
+"""
+
+import math
+
+from pydantic import BaseModel
+from pydantic import ConfigDict
+
+from meshes.chip import Chip
+from meshes.collectives import collective_time_s
+from scaling.analytic import cost
+from scaling.cost import Collective
+from scaling.cost import Cost
+from scaling.placement import CUT_OUT
+from scaling.placement import Span
+from scaling.placement import spans
+from scaling.point import Point
+
+PESSIMISTIC_FRACTION = 0.4
+"""Of the peak, at the slow end of the band."""
+
+
+class Prediction(BaseModel):
+    """What is expected of one step; None where a figure of the chip is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step_time_s: float | None
+    step_time_low_s: float | None
+    step_time_high_s: float | None
+    tokens_per_s: float | None
+    """Of the whole mesh."""
+    mfu: float | None
+    """Over the vendor's peak, so None on CPU, however well that is calibrated."""
+    mfu_full_attention: float | None
+    hfu: float | None
+    peak_hbm_bytes: int
+    """Per device: arguments, gradients and activations."""
+    available_hbm_bytes: int | None
+    limited_by: str | None
+    """The largest of `times_s`."""
+    times_s: dict[str, float] | None
+    """Seconds by cause (`compute hbm ici dcn`), each alone and at full rate."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether memory suffices, as far as is known."""
+        available = self.available_hbm_bytes
+        return available is None or self.peak_hbm_bytes <= available
+
+
+def predict(point: Point, chip: Chip) -> Prediction:
+    """Returns what a step of a feasible point takes on `chip`.
+
+    The chip may be a calibrated one: a measured matmul rate then stands for the peak.
+    """
+    amounts = cost(point)
+    times = _times_s(point, chip, amounts)
+    low, middle, high = _band(times) if times else (None, None, None)
+    peak = None
+    if chip.platform != "cpu":
+        peak = chip.peak_flops_per_s_per_device(point.compute_dtype)
+    return Prediction(
+        step_time_s=middle,
+        step_time_low_s=low,
+        step_time_high_s=high,
+        tokens_per_s=middle and point.tokens_per_step / middle,
+        mfu=_utilisation(amounts.model_flops, middle, peak),
+        mfu_full_attention=_utilisation(
+            amounts.model_flops_full_attention, middle, peak
+        ),
+        hfu=_utilisation(amounts.executed_flops, middle, peak),
+        peak_hbm_bytes=math.ceil(amounts.peak_hbm_bytes),
+        available_hbm_bytes=chip.available_hbm_bytes_per_device,
+        limited_by=max(times, key=times.__getitem__) if times else None,
+        times_s=times,
+    )
+
+
+def _times_s(point: Point, chip: Chip, amounts: Cost) -> dict[str, float] | None:
+    """Returns seconds by cause, or None where the chip lacks a figure for one."""
+    rate = chip.matmul_flops_per_s_per_device(point.compute_dtype)
+    rate = rate or chip.peak_flops_per_s_per_device(point.compute_dtype)
+    bandwidth = chip.hbm_bytes_per_s_per_device
+    if rate is None or bandwidth is None:
+        return None
+    times = {
+        "compute": amounts.executed_flops / rate,
+        "hbm": amounts.hbm_bytes / bandwidth,
+        "ici": 0.0,
+        "dcn": 0.0,
+    }
+    placed = spans(point, chip)
+    for collective in amounts.collectives:
+        span = placed.get(collective.axes[0], CUT_OUT)
+        try:
+            one = _collective_s(collective, chip, span)
+        except ValueError:
+            return None
+        times[collective.network] += collective.count * one
+    return times
+
+
+def _collective_s(collective: Collective, chip: Chip, span: Span) -> float:
+    """Returns the seconds of one of the collective's executions."""
+    return collective_time_s(
+        collective.kind,
+        payload_bytes=collective.payload_bytes / collective.count,
+        group_size=collective.group_size,
+        chip=chip,
+        network=collective.network,
+        wrap=span.closed,
+        axes_of_torus=span.num_dims,
+    )
+
+
+def _band(times: dict[str, float]) -> tuple[float, float, float]:
+    low = max(times.values())
+    slow_compute = times["compute"] / PESSIMISTIC_FRACTION
+    high = sum(times.values()) - times["compute"] + slow_compute
+    return low, math.sqrt(low * high), high
+
+
+def _utilisation(
+    flops: float, step_time_s: float | None, peak: float | None
+) -> float | None:
+    if step_time_s is None or peak is None:
+        return None
+    return flops / (step_time_s * peak)

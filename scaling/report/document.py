@@ -1,0 +1,52 @@
+"""Document: what `scaling report --json` prints, with exactly the keys of the design."""
+
+from scaling.report.findings import Findings
+
+VERDICT_KEYS = frozenset(
+    {
+        "direction",
+        "regime",
+        "growth",
+        "model",
+        "chip",
+        "outcome",
+        "last_good_devices",
+        "first_bad_devices",
+        "threshold",
+        "first_cause",
+        "lost_time_s",
+        "causes",
+        "ended_by",
+    }
+)
+CURVE_KEYS = frozenset(
+    {
+        "kind",
+        "direction",
+        "regime",
+        "growth",
+        "model",
+        "chip",
+        "provenance",
+        "baseline_id",
+        "points",
+    }
+)
+
+
+def report_json(findings: Findings) -> dict[str, object]:
+    """Returns `verdict`, `verdicts` and `curves`; scripts rely on these keys.
+
+    Fields that the types have gained since are left out until the design names them.
+    """
+    return {
+        "verdict": findings.verdict,
+        "verdicts": [
+            each.model_dump(mode="json", include=set(VERDICT_KEYS))
+            for each in findings.breakdowns
+        ],
+        "curves": [
+            each.model_dump(mode="json", include=set(CURVE_KEYS))
+            for each in findings.curves
+        ],
+    }

@@ -1,0 +1,194 @@
+"""Projection: the tool's own question, answered from shapes and vendor figures alone.
+
+A machine with two cores cannot show where a slice of 256 chips stops paying. So that
+the first page does, one small model is predicted on Cloud TPU v5e: vertically from one
+chip to the largest slice, horizontally over slices of 32 chips up to the same total.
+At each count stands the mesh that is predicted to be fastest.
+"""
+
+import math
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meshes import hardware
+from meshes import topology
+from meshes.spec import Axis
+from meshes.spec import enumerate_meshes
+from scaling.breakdown import breakdown
+from scaling.curve import Curve
+from scaling.curve import CurvePoint
+from scaling.curve import Direction
+from scaling.feasibility import why_infeasible
+from scaling.measurement import Status
+from scaling.point import Point
+from scaling.point import Regime
+from scaling.predict import Prediction
+from scaling.predict import predict
+from scaling.report.families import Judged
+
+MODEL = "small"
+CHIP = "v5e"
+SEQ_LEN = 1024
+GLOBAL_BATCH = 512
+"""Sequences per step in strong scaling: half a million tokens."""
+BATCH_PER_DEVICE = 16
+AXES: tuple[Axis, ...] = ("data", "fsdp", "tensor")
+SLICES_BY_DIRECTION: Mapping[Direction, tuple[tuple[int, int], ...]] = {
+    "vertical": tuple((1, 2**n) for n in range(9)),
+    "horizontal": tuple((2**n, 32) for n in range(4)),
+}
+"""Number of slices and chips in each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """Analytic curves with their judgements, and the points they are made of."""
+
+    judged: tuple[Judged, ...]
+    points: Mapping[str, Point]
+
+
+def project(threshold: float) -> Projection:
+    """Returns both directions of both regimes, judged by the predicted band."""
+    points: dict[str, Point] = {}
+    regimes: tuple[Regime, ...] = ("strong", "weak")
+    judged = tuple(
+        _judged(direction, regime, threshold, points)
+        for regime in regimes
+        for direction in SLICES_BY_DIRECTION
+    )
+    return Projection(judged=judged, points=points)
+
+
+def _judged(
+    direction: Direction,
+    regime: Regime,
+    threshold: float,
+    points: dict[str, Point],
+) -> Judged:
+    chosen = [
+        _choice(num_slices, chips, regime)
+        for num_slices, chips in SLICES_BY_DIRECTION[direction]
+    ]
+    points.update({each.point.id: each.point for each in chosen})
+    base = next((each for each in chosen if each.predicted), None)
+    curve = Curve(
+        kind="scaling",
+        direction=direction,
+        regime=regime,
+        growth="best",
+        model=MODEL,
+        chip=CHIP,
+        provenance="analytic",
+        baseline_id=base and base.point.id,
+        points=tuple(_curve_points(chosen, base)),
+    )
+    return Judged(curve=curve, breakdown=breakdown(curve, threshold=threshold))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Choice:
+    """The mesh that stands for its count; without a prediction none of them runs."""
+
+    point: Point
+    predicted: Prediction | None
+    status: Status
+
+
+def _choice(num_slices: int, chips: int, regime: Regime) -> _Choice:
+    """Returns the fastest mesh that fits, else one that is too large or invalid."""
+    chip = hardware.chip(CHIP)
+    possible = list(_points(num_slices, chips, regime))
+    feasible = [point for point in possible if why_infeasible(point) is None]
+    predicted = [(point, predict(point, chip)) for point in feasible]
+    fitting = [each for each in predicted if each[1].fits and each[1].step_time_s]
+    if fitting:
+        point, best = min(fitting, key=lambda each: each[1].step_time_s or 0.0)
+        return _Choice(point=point, predicted=best, status="ok")
+    if feasible:
+        return _Choice(point=feasible[0], predicted=None, status="out_of_memory")
+    return _Choice(point=possible[0], predicted=None, status="invalid")
+
+
+def _points(num_slices: int, chips: int, regime: Regime) -> Iterator[Point]:
+    chip = hardware.chip(CHIP)
+    devices = num_slices * chips
+    batch = GLOBAL_BATCH if regime == "strong" else BATCH_PER_DEVICE * devices
+    for mesh in enumerate_meshes(
+        devices_per_slice=chips, num_slices=num_slices, axes=AXES
+    ):
+        yield Point(
+            model=MODEL,
+            chip=CHIP,
+            mesh=mesh,
+            slice_shape=topology.squarest_slice(chip, chips),
+            regime=regime,
+            global_batch_size=batch,
+            seq_len=SEQ_LEN,
+        )
+
+
+def _curve_points(
+    chosen: Sequence[_Choice], base: _Choice | None
+) -> Iterator[CurvePoint]:
+    last: _Choice | None = None
+    for each in chosen:
+        ratios = _efficiencies(each, base)
+        yield CurvePoint(
+            id=each.point.id,
+            mesh=str(each.point.mesh),
+            num_devices=each.point.mesh.num_devices,
+            num_slices=each.point.mesh.num_slices,
+            global_batch_size=each.point.global_batch_size,
+            num_runs=0,
+            tokens_per_s=each.predicted and each.predicted.tokens_per_s,
+            step_time_s=each.predicted and each.predicted.step_time_s,
+            step_time_low_s=each.predicted and each.predicted.step_time_low_s,
+            step_time_high_s=each.predicted and each.predicted.step_time_high_s,
+            efficiency=ratios[1] if ratios else None,
+            efficiency_low=ratios[0] if ratios else None,
+            efficiency_high=ratios[2] if ratios else None,
+            marginal_efficiency=_marginal(each, last),
+            mfu=each.predicted and each.predicted.mfu,
+            status=each.status,
+        )
+        last = each if each.predicted else last
+
+
+def _efficiencies(
+    each: _Choice, base: _Choice | None
+) -> tuple[float, float, float] | None:
+    """Returns the efficiency in the middle, and the lower and higher of the two ends.
+
+    An end of the band is one assumption about overlap, which holds for the point and
+    the baseline alike.
+    """
+    if each.predicted is None or base is None or base.predicted is None:
+        return None
+    share = _tokens_per_device(each) / _tokens_per_device(base)
+    low, middle, high = (
+        share * (theirs or math.nan) / (ours or math.nan)
+        for theirs, ours in zip(
+            _band(base.predicted), _band(each.predicted), strict=True
+        )
+    )
+    return min(low, high), middle, max(low, high)
+
+
+def _marginal(each: _Choice, last: _Choice | None) -> float | None:
+    ratios = _efficiencies(each, last)
+    return ratios and ratios[1]
+
+
+def _tokens_per_device(each: _Choice) -> float:
+    return each.point.tokens_per_step / each.point.mesh.num_devices
+
+
+def _band(predicted: Prediction) -> tuple[float | None, float | None, float | None]:
+    return (
+        predicted.step_time_low_s,
+        predicted.step_time_s,
+        predicted.step_time_high_s,
+    )

@@ -1,0 +1,164 @@
+"""Sections: the rows of the page's lists and tables, still without any markup."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaling import quantity
+from scaling.breakdown import Breakdown
+from scaling.breakdown import Outcome
+from scaling.curve import Curve
+from scaling.curve import CurvePoint
+from scaling.load import Load
+from scaling.load import load
+from scaling.measurement import Environment
+from scaling.measurement import Provenance
+from scaling.report.families import Judged
+from scaling.report.findings import Findings
+
+OUTCOMES: Mapping[Outcome, str] = {
+    "breaks": "breaks",
+    "none_in_range": "no break in range",
+    "undecided": "undecided",
+    "retrograde": "total throughput falls",
+}
+WORST_FIRST: tuple[Outcome, ...] = (
+    "retrograde",
+    "breaks",
+    "undecided",
+    "none_in_range",
+)
+_SENTENCE = re.compile(r"(?<=\.) (?=(?:\S+ on \S+, )?(?:vertical|horizontal) \()", re.I)
+"""Between sentences of the verdict: each begins with its direction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """One claim of the verdict, with what it is about apart from what it says."""
+
+    about: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRow:
+    """A curve and its judgement, with its largest point that has figures."""
+
+    curve: Curve
+    found: Breakdown
+    largest: CurvePoint | None
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in words."""
+        return OUTCOMES[self.found.outcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentRow:
+    """What a series of runs ran on, as of its newest run."""
+
+    series: str
+    environment: Environment
+    num_points: int
+    newest: str
+
+
+def sentences(verdict: str) -> tuple[Sentence, ...]:
+    """Returns the verdict sentence by sentence; `about` is empty if none is named."""
+    parts = [part.partition(": ") for part in _SENTENCE.split(verdict)]
+    return tuple(
+        Sentence(about=about if says else "", says=says or about)
+        for about, _, says in parts
+    )
+
+
+def judged_rows(judged: Iterable[Judged]) -> tuple[JudgedRow, ...]:
+    """Returns the judged curves, those where scaling stops paying first."""
+    rows = [
+        JudgedRow(
+            curve=each.curve,
+            found=each.breakdown,
+            largest=next(
+                (
+                    point
+                    for point in reversed(each.curve.points)
+                    if point.efficiency is not None
+                ),
+                None,
+            ),
+        )
+        for each in judged
+        if each.breakdown is not None
+    ]
+    return tuple(sorted(rows, key=lambda row: WORST_FIRST.index(row.found.outcome)))
+
+
+def load_rows(curves: Iterable[Curve]) -> tuple[Load, ...]:
+    """Returns where each load curve saturates and where it ends."""
+    return tuple(
+        load(curve)
+        for curve in curves
+        if curve.kind == "load" and curve.provenance != "simulated"
+    )
+
+
+def doubts(findings: Findings) -> tuple[str, ...]:
+    """Returns what makes the results doubtful, each once: symptom, then cure."""
+    warnings = (warning for curve in findings.curves for warning in curve.warnings)
+    return tuple(dict.fromkeys(warnings))
+
+
+def counts(findings: Findings) -> tuple[tuple[str, Provenance, int], ...]:
+    """Returns how many points have each status, by provenance; `ok` first."""
+    found = Counter((runs.status, runs.provenance) for runs in findings.runs)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "ok", -item[1]))
+    return tuple(
+        (status, provenance, number) for (status, provenance), number in ordered
+    )
+
+
+def environment_rows(findings: Findings) -> tuple[EnvironmentRow, ...]:
+    """Returns every environment, the newest first."""
+    by_run = {(each.id, each.started_at): each for each in findings.measurements}
+    grouped: dict[str, list[tuple[str, str]]] = {}
+    for runs in findings.runs:
+        grouped.setdefault(runs.series, []).append((runs.newest, runs.point_id))
+    rows = []
+    for series, members in grouped.items():
+        newest, point_id = max(members)
+        rows.append(
+            EnvironmentRow(
+                series=series,
+                environment=by_run[point_id, newest].environment,
+                num_points=len(members),
+                newest=newest,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: row.newest, reverse=True))
+
+
+def interval(
+    value: float | None, low: float | None, high: float | None
+) -> tuple[str, str]:
+    """Returns a step time and its 90 % interval as text; no interval is empty."""
+    if low is None or high is None:
+        return quantity.seconds(value), ""
+    return quantity.seconds(value), f"{quantity.seconds(low)} to {quantity.seconds(high)}"
+
+
+def span(findings: Findings) -> str:
+    """Returns the days on which the runs were started."""
+    days: Sequence[str] = sorted({each.started_at[:10] for each in findings.measurements})
+    if not days:
+        return "no runs"
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def sweeps(findings: Findings) -> Iterator[str]:
+    """Yields the name of each sweep once."""
+    yield from dict.fromkeys(each.sweep for each in findings.measurements)

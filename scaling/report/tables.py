@@ -1,0 +1,178 @@
+"""Tables: the rows behind every mark, for the page and as CSV files.
+
+`points.csv` has one row for each point on each curve that holds it, and one for each
+point on none. `samples.csv` has one row for each timed block, run and process: the
+raw data, from which everything else follows.
+"""
+
+import csv
+import math
+import statistics
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from scaling.curve import Curve
+from scaling.curve import CurvePoint
+from scaling.measurement import Measurement
+from scaling.measurement import Provenance
+from scaling.point import Point
+from scaling.report.findings import Findings
+from scaling.samples import PointRuns
+from scaling.utilisation import mfu
+
+CURVE_COLUMNS = (
+    "kind",
+    "direction",
+    "regime",
+    "growth",
+    "model",
+    "chip",
+    "provenance",
+    "baseline_id",
+    "series",
+)
+POINT_COLUMNS = tuple(CurvePoint.model_fields)
+SETTING_COLUMNS = (
+    *(
+        name
+        for name in Point.model_fields
+        if name not in {*CURVE_COLUMNS, *POINT_COLUMNS}
+    ),
+    "reason",
+)
+RUN_COLUMNS = ("id", "run", "sweep", "status", "provenance", "started_at")
+SAMPLE_COLUMNS = (*RUN_COLUMNS, "block", "steps", "process", "elapsed_s")
+
+_Key = tuple[str, Provenance, str]
+"""Point id, provenance, and series: what may be pooled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointRow:
+    """One point as the page lists it; figures are those of its own curve if any."""
+
+    point: Point
+    provenance: Provenance
+    series: str
+    reason: str | None
+    figures: CurvePoint
+
+
+def point_rows(findings: Findings) -> tuple[PointRow, ...]:
+    """Returns every point once for each provenance and environment it was run in."""
+    on_curves = _figures_by_key(findings.curves)
+    rows = (
+        PointRow(
+            point=runs.point,
+            provenance=runs.provenance,
+            series=runs.series,
+            reason=findings.reasons.get((runs.point_id, runs.status)),
+            figures=on_curves.get(_key(runs)) or _alone(runs),
+        )
+        for runs in findings.runs
+    )
+    return tuple(sorted(rows, key=_order))
+
+
+def write_points(findings: Findings, file: TextIO) -> None:
+    """Writes `points.csv`; an empty field is a value that was not measured."""
+    writer = csv.DictWriter(file, (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS))
+    writer.writeheader()
+    placed = set()
+    for curve in findings.curves:
+        for point in curve.points:
+            placed.add((point.id, curve.provenance, curve.series))
+            about = {name: getattr(curve, name) for name in CURVE_COLUMNS}
+            writer.writerow({**about, **_fields(findings, point)})
+    for row in point_rows(findings):
+        key = (row.figures.id, row.provenance, row.series)
+        if key not in placed:
+            about = {"provenance": row.provenance, "series": row.series}
+            writer.writerow({**about, **_fields(findings, row.figures)})
+
+
+def write_samples(measurements: Iterable[Measurement], file: TextIO) -> None:
+    """Writes `samples.csv`: what each process took for each timed block, in seconds."""
+    writer = csv.writer(file)
+    writer.writerow(SAMPLE_COLUMNS)
+    for run in measurements:
+        about = [getattr(run, name) for name in RUN_COLUMNS]
+        writer.writerows(
+            [*about, number, block.steps, process, elapsed_s]
+            for number, block in enumerate(run.blocks)
+            for process, elapsed_s in enumerate(block.elapsed_s)
+        )
+
+
+def _fields(findings: Findings, figures: CurvePoint) -> dict[str, object]:
+    point = findings.points[figures.id]
+    shown = point.model_dump(mode="json", include={*SETTING_COLUMNS})
+    if point.slice_shape is not None:
+        shown["slice_shape"] = "x".join(map(str, point.slice_shape))
+    return {
+        **shown,
+        "model": point.model,
+        "chip": point.chip,
+        "regime": point.regime,
+        **figures.model_dump(),
+        "reason": findings.reasons.get((figures.id, figures.status)),
+    }
+
+
+def _figures_by_key(curves: Iterable[Curve]) -> Mapping[_Key, CurvePoint]:
+    """Returns the figures of each point; `best` curves come last.
+
+    On those a point is estimated from half of its runs.
+    """
+    found: dict[_Key, CurvePoint] = {}
+    for curve in sorted(curves, key=lambda each: each.growth == "best"):
+        for point in curve.points:
+            found.setdefault((point.id, curve.provenance, curve.series), point)
+    return found
+
+
+def _key(runs: PointRuns) -> _Key:
+    return (runs.point_id, runs.provenance, runs.series)
+
+
+def _alone(runs: PointRuns) -> CurvePoint:
+    """Returns the figures of a point on no curve, which has no interval."""
+    point = runs.point
+    step_time_s = math.exp(statistics.fmean(runs.samples)) if runs.samples else None
+    return CurvePoint(
+        id=runs.point_id,
+        mesh=str(point.mesh),
+        num_devices=point.mesh.num_devices,
+        num_slices=point.mesh.num_slices,
+        global_batch_size=point.global_batch_size,
+        num_runs=len(runs.samples),
+        tokens_per_s=step_time_s and point.tokens_per_step / step_time_s,
+        step_time_s=step_time_s,
+        step_time_low_s=None,
+        step_time_high_s=None,
+        efficiency=None,
+        efficiency_low=None,
+        efficiency_high=None,
+        marginal_efficiency=None,
+        mfu=step_time_s and mfu(point, step_time_s),
+        status=runs.status,
+    )
+
+
+def _order(row: PointRow) -> tuple[object, ...]:
+    point = row.point
+    return (
+        point.model,
+        point.chip,
+        point.regime,
+        point.seq_len,
+        point.mesh.num_devices,
+        point.mesh.num_slices,
+        str(point.mesh),
+        point.global_batch_size,
+        row.figures.id,
+        row.provenance,
+        row.series,
+    )

@@ -1,0 +1,98 @@
+"""A sweep run by the fake worker, in this process or in one of its own."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import cores
+from experiments import store
+from experiments.progress import Progress
+from experiments.protocol import Timing
+from experiments.runner import run_sweep
+from experiments.summary import RunSummary
+from experiments.sweep import Sweep
+from meshes.spec import MeshSpec
+from scaling.measurement import Measurement
+from scaling.point import Point
+
+FAKE_WORKER = Path(__file__).parent.parent / "fake_worker.py"
+
+
+def make_point(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
+    return Point(
+        model="tiny",
+        chip="cpu",
+        mesh=MeshSpec.parse(mesh),
+        global_batch_size=batch,
+        seq_len=64,
+        **{"data": "synthetic", "compute_dtype": "float32", **fields},
+    )
+
+
+class Fake:
+    """Runs points with the fake worker under one results folder."""
+
+    def __init__(self, folder: Path):
+        self.results = folder / "results"
+        self.script = folder / "script.json"
+        self.output = io.StringIO()
+
+    @property
+    def folder(self) -> Path:
+        return self.results / "fake"
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-S", str(FAKE_WORKER), str(self.script)]
+
+    def behave(self, behaviours: dict[str, Any]) -> None:
+        self.script.write_text(json.dumps(behaviours))
+
+    def sweep(self, points: tuple[Point, ...], repeats: int = 1) -> Sweep:
+        return Sweep(
+            name="fake",
+            question="Does the runner do as it says?",
+            points=points,
+            repeats=repeats,
+            timing=Timing(num_blocks=3, min_block_s=0.01),
+        )
+
+    def run(self, *points: Point, repeats: int = 1, **options: Any) -> RunSummary:
+        return run_sweep(
+            self.sweep(points, repeats),
+            results=self.results,
+            **{
+                "worker_command": self.command,
+                "progress": Progress(self.output),
+                "timeout_s": 30.0,
+                **options,
+            },
+        )
+
+    def stored(self) -> tuple[Measurement, ...]:
+        loaded = store.load(self.results)
+        assert loaded.problems == ()
+        return loaded.measurements
+
+    def only_run(self) -> Measurement:
+        (run,) = self.stored()
+        return run
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    # Two cores wherever the tests run; the fake worker is confined to none.
+    monkeypatch.setattr(cores, "available_cores", lambda: (0, 1))
+    made = Fake(tmp_path)
+    made.behave({})
+    return made
+
+
+@pytest.fixture
+def point() -> Callable[..., Point]:
+    return make_point
