@@ -6,7 +6,6 @@ number of the signal where interrupted.
 """
 
 import argparse
-import functools
 import importlib
 import importlib.util
 import os
@@ -21,13 +20,16 @@ from typing import NoReturn
 from absl import app
 from absl.flags import argparse_flags
 
+from experiments.given import unknown
+from experiments.usage import UsageError
+
 OURS = Path(__file__).resolve().parent.parent
 PACKAGES = ("meshes", "models", "scaling")
 COMMANDS = ("show", "plan", "run", "calibrate", "report", "compare")
 
 DESCRIPTION = """\
-Where does training a transformer stop scaling on this hardware: vertically (more
-devices in a slice) or horizontally (more slices), and what is the time lost to?
+Where does training a transformer stop scaling on this hardware: vertically
+(more devices in a slice) or horizontally (more slices)?
 """
 EXAMPLES = """\
 start here:
@@ -42,17 +44,13 @@ start here:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs the command of `argv`, by default that of the process, and exits."""
     try:
-        app.run(
-            _run, argv=None if argv is None else list(argv), flags_parser=_parse
-        )
+        app.run(_run, argv=None if argv is None else list(argv), flags_parser=_parse)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
 
 
 def _run(args: argparse.Namespace) -> int:
     """Returns the exit code of a parsed command."""
-    from experiments.usage import UsageError
-
     try:
         code = args.run(args)
         sys.stdout.flush()
@@ -69,12 +67,21 @@ def _run(args: argparse.Namespace) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     if (complaint := foreign_package()) is not None:
         sys.exit(_refuse(complaint))
-    from experiments.usage import UsageError
-
     try:
-        return parser().parse_args(argv[1:])
+        return _parsed(argv[1:])
     except UsageError as error:
         sys.exit(_refuse(str(error)))
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    whole = parser()
+    parsed, extra = whole.parse_known_args(arguments)
+    if not extra:
+        return parsed
+    if extra[0].startswith("-"):
+        flags = whole.flags_of(parsed.command)
+        raise UsageError(unknown("flag", extra[0].partition("=")[0], flags))
+    raise UsageError(f"unexpected argument {extra[0]!r}")
 
 
 def _refuse(sentence: str) -> int:
@@ -110,20 +117,7 @@ class Parser(argparse_flags.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises UsageError instead of printing the usage and exiting."""
-        from experiments.usage import UsageError
-
         raise UsageError(f"{message}; `{self.prog} --help` explains")
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Returns the arguments; complains of a flag with those that are nearest."""
-        parsed, extra = self.parse_known_args(args, namespace)
-        if extra:
-            from experiments.given import unknown
-
-            flags = self.flags_of(parsed.command)
-            noun = "flag" if extra[0].startswith("-") else "argument"
-            self.error(unknown(noun, extra[0].partition("=")[0], flags))
-        return parsed
 
     def flags_of(self, command: str) -> tuple[str, ...]:
         """Returns the flags of a subcommand."""
@@ -137,11 +131,14 @@ class Parser(argparse_flags.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from experiments.given import unknown
+            raise UsageError(unknown(str(action.metavar), str(value), action.choices))
 
-            raise argparse.ArgumentError(
-                None, unknown(str(action.metavar), str(value), action.choices)
-            )
+
+class _CommandParser(Parser):
+    """Parser of one command; the flags of absl belong before it."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(inherited_absl_flags=None, **kwargs)
 
 
 def parser() -> Parser:
@@ -151,7 +148,7 @@ def parser() -> Parser:
         metavar="COMMAND",
         dest="command",
         required=True,
-        parser_class=functools.partial(Parser, inherited_absl_flags=None),
+        parser_class=_CommandParser,
     )
     for name in COMMANDS:
         module = _module(name)

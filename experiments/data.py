@@ -4,7 +4,6 @@ As a program, `python -P -m experiments.data FOLDER SEQ_LEN DATA` prepares them;
 imports no JAX, so the parent that waits for it holds no device.
 """
 
-import logging
 import sys
 from pathlib import Path
 
@@ -28,13 +27,13 @@ def _prepare(folder: Path, seq_len: int, data: str) -> None:
 
 def _main(arguments: list[str]) -> int:
     if len(arguments) != 3:
-        logging.error("usage: python -P -m experiments.data FOLDER SEQ_LEN DATA")
+        sys.stderr.write("usage: python -P -m experiments.data FOLDER SEQ_LEN DATA\n")
         return 2
     folder, seq_len, data = arguments
     try:
         _prepare(Path(folder), int(seq_len), data)
     except ValueError as error:
-        logging.error("%s", error)
+        sys.stderr.write(f"{error}\n")
         return 2
     return 0
 

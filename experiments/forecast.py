@@ -38,9 +38,6 @@ class Forecast:
         platform = hardware.chip(point.chip).platform
         return RUN_OVERHEAD_S[platform] + self._guessed_steps_s
 
-    def left_s(self, turns: Iterable[Turn], *, elapsed_s: float = 0.0) -> float:
-        """Returns the time of `turns`, the first of which has run for `elapsed_s`."""
-        expected_s = [self.run_s(turn.point) for turn in turns]
-        if expected_s:
-            expected_s[0] = max(0.0, expected_s[0] - elapsed_s)
-        return sum(expected_s)
+    def left_s(self, turns: Iterable[Turn]) -> float:
+        """Returns the time that `turns` will take together."""
+        return sum(self.run_s(turn.point) for turn in turns)

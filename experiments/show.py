@@ -5,7 +5,6 @@
 
 from typing import Any
 from typing import Literal
-from typing import get_args
 
 from experiments.given import unknown
 from experiments.sweep import Sweep
@@ -22,7 +21,6 @@ from scaling.published import PUBLISHED
 from scaling.published import PublishedCurve
 
 Topic = Literal["models", "chips", "sweeps", "curves"]
-TOPICS: tuple[Topic, ...] = get_args(Topic)
 
 Row = dict[str, Any]
 """A JSON object."""

@@ -18,7 +18,7 @@ def print_known(topic: Topic, found: Row | list[Row]) -> None:
         console.print(_LISTS[topic](found))
         return
     for part in _DETAILS[topic](found):
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, str))
 
 
 def _models(rows: list[Row]) -> Table:
@@ -109,16 +109,15 @@ def _sweep(row: Row) -> Iterable[Table | str]:
     yield row["about"] or row["question"]
     yield ""
     yield _table(
-        ("id", "model", "chip", "mesh", "regime", "batch", "tokens"),
+        ("id", "model", "chip", "mesh", "batch", "regime"),
         (
             (
                 point["id"],
                 point["model"],
                 point["chip"],
                 point["mesh"],
+                f"{point['global_batch_size']} × {point['seq_len']}",
                 point["regime"],
-                point["global_batch_size"],
-                point["seq_len"],
             )
             for point in row["points"]
         ),
@@ -174,8 +173,8 @@ def _pairs(*pairs: tuple[str, str]) -> Table:
 
 def _table(names: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, overflow="fold")
+    for index, name in enumerate(names):
+        table.add_column(name, overflow="fold", no_wrap=index == 0)
     for row in rows:
         table.add_row(*map(str, row))
     return table

@@ -6,6 +6,7 @@ is whole; what is not a run is a problem that hides nothing else.
 """
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -71,12 +72,13 @@ def load(folder: Folder) -> Loaded:
     measurements: list[Measurement] = []
     problems: list[str] = []
     shared = _Shared()
-    for path in _run_files(_epath(folder)):
-        found = _read(path, shared)
-        if isinstance(found, str):
-            problems.append(f"{path}: {found}")
-        else:
-            measurements.append(found)
+    with _collector_paused():
+        for path in _run_files(_epath(folder)):
+            found = _read(path, shared)
+            if isinstance(found, str):
+                problems.append(f"{path}: {found}")
+            else:
+                measurements.append(found)
     measurements.sort(key=lambda each: (each.started_at, each.run))
     return Loaded(measurements=tuple(measurements), problems=tuple(problems))
 
@@ -95,6 +97,18 @@ def remove_unfinished(folder: Folder) -> None:
         ended = f"{match['id']}.{match['run']}.json" in names
         if name.startswith(".") or (name.endswith(".log") and not ended):
             _remove(root / name)
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keeps the garbage collector from walking thousands of runs again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _remove(path: "epath.Path") -> None:

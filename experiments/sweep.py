@@ -84,8 +84,8 @@ def load_sweep(name_or_path: str) -> Sweep:
     if name_or_path.endswith(".py") or "/" in name_or_path:
         return _load_file(Path(name_or_path))
     if name_or_path not in sweep_names():
-        message = unknown("sweep", name_or_path, sweep_names())
-        raise ValueError(f"{message}; a file is given as a path that ends in .py")
+        choices = (*sweep_names(), "or a file as PATH.py")
+        raise ValueError(unknown("sweep", name_or_path, choices))
     return importlib.import_module(f"experiments.sweeps.{name_or_path}").sweep
 
 
@@ -138,15 +138,17 @@ def checked(point: Point) -> Point:
 def with_slice(point: Point) -> Point:
     """Returns `point` with the squarest slice that holds its ici devices.
 
-    Unchanged where a slice is given, where the chip has no torus, and where there is
-    no such slice: `why_infeasible` then says so.
+    Unchanged where one is given, and where there is none: `why_infeasible` then says
+    so. On GPU the number that NVLink joins anyway is left out: it says nothing new.
     """
     chip = hardware.chip(point.chip)
-    chips, rest = divmod(point.mesh.devices_per_slice, chip.devices_per_chip)
-    if chip.platform != "tpu" or point.slice_shape is not None or rest:
+    if chip.platform == "gpu" and point.slice_shape == (chip.nvlink_domain,):
+        return point.model_copy(update={"slice_shape": None})
+    if chip.platform != "tpu" or point.slice_shape is not None:
         return point
     try:
-        shape = topology.squarest_slice(chip, chips)
+        num_chips = topology.num_chips(chip, point.mesh.devices_per_slice)
+        shape = topology.squarest_slice(chip, num_chips)
     except ValueError:
         return point
     return point.model_copy(update={"slice_shape": shape})

@@ -6,10 +6,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import ValidationError
-
-from experiments.sweep import sentence
-
 
 class UsageError(Exception):
     """The command cannot be done as it was given; one sentence, with the cure."""
@@ -20,8 +16,6 @@ def user_mistakes() -> Iterator[None]:
     """Turns a ValueError of the block, which checks what the user gave, into usage."""
     try:
         yield
-    except ValidationError as error:
-        raise UsageError(sentence(error)) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
 

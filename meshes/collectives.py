@@ -5,7 +5,6 @@ Symbols, as in the sources: `n` participants, `V` bytes of the full logical arra
 `d` participants along one torus dim, `k` torus dims that the group spans.
 """
 
-import math
 from typing import Literal
 from typing import get_args
 
@@ -69,7 +68,7 @@ def _torus_s(
 ) -> float:
     """Returns the time on `k` torus dims, all closed to rings or all lines.
 
-    Ring: all-gather max(α·k·⌊d/2⌋, V(n−1)/n / 2Wk), reduce-scatter the same,
+    Ring: all-gather max(α·k·d/2, V(n−1)/n / 2Wk), reduce-scatter the same,
     all-reduce both; all-to-all S·d/8W (the bisection of one dim). Line: α·k(d−1),
     V(n−1)/n / Wk, S·d/4W. Permute by one: α + S/W, on a line α(d−1) + S/W because the
     last message travels back all the way. Source: jax-ml/scaling-book sharding.md
@@ -80,7 +79,9 @@ def _torus_s(
     alpha = chip.hop_latency_s or 0.0
     d = round(n ** (1 / k), 9)
     directions = 2 if closed else 1
-    hops = k * (math.floor(d / 2) if closed else d - 1)
+    # Of unequal dims only the product is known here: their mean is a lower bound.
+    half = d // 2 if k == 1 else d / 2
+    hops = k * (half if closed else d - 1)
     if kind in ("permute", "send_recv"):
         return alpha * (1 if closed else d - 1) + v / n / w
     if kind == "all_to_all":

@@ -88,10 +88,15 @@ class Dense(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps [B, T, *inputs] to [B, T, *outputs] in the compute dtype."""
-        kernel = self.computation.gathered(self.kernel[...], self.axes)
-        y = matmul(
-            x, kernel, num_inputs=self.num_inputs, form=self.computation.matmul_form
-        )
+        import os
+        def f(x, kernel):
+            kernel = self.computation.gathered(kernel, self.axes)
+            return matmul(
+                x, kernel, num_inputs=self.num_inputs, form=self.computation.matmul_form
+            )
+        o = os.environ.get("EXP", "")
+        if "d" in o: f = jax.checkpoint(f, prevent_cse="D" in o)
+        y = f(x, self.kernel[...])
         return y if self.bias is None else y + self.bias[...].astype(y.dtype)
 
 
@@ -108,14 +113,21 @@ class Norm(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Returns [B, T, D] of unit mean square, or variance, times the scale."""
+        import os
+        o = os.environ.get("EXP", "")
+        f = _norm
+        if "n" in o: f = jax.checkpoint(_norm, prevent_cse=False, static_argnums=(3,4))
+        return f(x, self.scale[...], None if self.bias is None else self.bias[...], self.centred, self.computation.compute_dtype)
+
+def _norm(x, scale, bias, centred, compute_dtype):
         y = x.astype(jnp.float32)
-        if self.centred:
+        if centred:
             y -= y.mean(-1, keepdims=True)
         y *= jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + NORM_EPSILON)
-        y *= self.scale[...].astype(jnp.float32)
-        if self.bias is not None:
-            y += self.bias[...].astype(jnp.float32)
-        return y.astype(self.computation.compute_dtype)
+        y *= scale.astype(jnp.float32)
+        if bias is not None:
+            y += bias.astype(jnp.float32)
+        return y.astype(compute_dtype)
 
 
 class MLP(nnx.Module):
@@ -147,10 +159,17 @@ class MLP(nnx.Module):
         """Maps [B, T, D] to [B, T, D]."""
         axes = ("batch", "seq", "mlp")
         up = self.computation.constrain(self.up(x), axes)
-        if self.gate is None:
-            return self.down(_activate(up, self.activation))
-        gate = self.computation.constrain(self.gate(x), axes)
-        return self.down(_activate(gate, self.activation) * up)
+        import os
+        o = os.environ.get("EXP", "")
+        f = _act
+        if "a" in o: f = jax.checkpoint(_act, prevent_cse=False, static_argnums=(2,))
+        gate = self.computation.constrain(self.gate(x), axes) if self.gate is not None else None
+        return self.down(f(gate, up, self.activation))
+
+def _act(gate, up, activation):
+    if gate is None: return _activate(up, activation)
+    return _activate(gate, activation) * up
+
 
 
 def residual_stddev(config: ModelConfig) -> float:
@@ -170,6 +189,13 @@ def rotary_angles(seq_len: int, *, head_dim: int, theta: float) -> jax.Array:
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     """Returns [B, T, heads, H] with its half pairs (i, i + H/2) turned by `angles`."""
+    import os
+    o = os.environ.get("EXP", "")
+    f = _rotate
+    if "r" in o: f = jax.checkpoint(f, prevent_cse=False)
+    return f(x, angles)
+
+def _rotate(x, angles):
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cos, sin = jnp.cos(angles)[:, None, :], jnp.sin(angles)[:, None, :]
     turned = (first * cos - second * sin, second * cos + first * sin)

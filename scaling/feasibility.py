@@ -69,19 +69,14 @@ def _slice_that_does_not_fit(point: Point) -> str | None:
 
 def _tpu_slice(point: Point, chip: Chip) -> str | None:
     devices = point.mesh.devices_per_slice
-    per_chip = chip.devices_per_chip
     if point.slice_shape is None:
-        if devices % per_chip:
-            return (
-                f"mesh '{point.mesh}' has {devices} devices in a slice and a chip of "
-                f"{chip.name} has {per_chip}; "
-                f"nearest multiples: {_listed(_multiples_near(devices, per_chip))}"
-            )
-        return _complaint(lambda: topology.squarest_slice(chip, devices // per_chip))
+        return _complaint(
+            lambda: topology.squarest_slice(chip, topology.num_chips(chip, devices))
+        )
     shape = point.slice_shape
     if complaint := _complaint(lambda: topology.check_slice(chip, shape)):
         return complaint
-    available = math.prod(shape) * per_chip
+    available = math.prod(shape) * chip.devices_per_chip
     if available == devices:
         return None
     return slice_mismatch(point, available)

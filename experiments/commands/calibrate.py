@@ -1,5 +1,9 @@
 """stub"""
+
 SUMMARY = "stub"
 EXAMPLES = "stub"
+
+
 def add_flags(parser): ...
-def run(args): return 0
+def run(args):
+    return 0

@@ -2,8 +2,7 @@
 
 import argparse
 
-from experiments.point_flags import add_sweep
-from experiments.point_flags import sweep_from
+from experiments.commands.sweep_flags import add_sweep
 from experiments.usage import UsageError
 from experiments.usage import note
 from experiments.usage import print_json
@@ -43,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.calibrated import CalibratedChips
     from experiments.plan import plan
     from experiments.plan import print_plan
+    from experiments.point_flags import sweep_from
 
     with user_mistakes():
         sweep = sweep_from(args)

@@ -1,5 +1,64 @@
-"""stub"""
-SUMMARY = "stub"
-EXAMPLES = "stub"
-def add_flags(parser): ...
-def run(args): return 0
+"""`scaling report`: the verdict over stored runs, a page, tables and pictures."""
+
+import argparse
+from pathlib import Path
+
+from experiments.given import fraction
+from experiments.usage import UsageError
+from experiments.usage import note
+from experiments.usage import print_json
+from experiments.usage import user_mistakes
+
+SUMMARY = "the verdict over stored runs; writes a page, CSV and pictures"
+EXAMPLES = """\
+Writes report.html, which opens offline, points.csv, samples.csv and pictures/. Below
+the threshold a further device does not pay: an efficiency of 0.8 is the usual line.
+
+examples:
+  scaling report results                  everything that was measured
+  scaling report results/cpu_quick        one sweep
+  scaling report results --threshold 0.9 --out /tmp/report
+  scaling report results --json           verdicts and curves for a script
+"""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `scaling report`."""
+    add = parser.add_argument
+    add("results", metavar="RESULTS", help="the results folder, or one sweep's in it")
+    add("--out", metavar="DIR", help="where to write (default: RESULTS/report)")
+    add(
+        "--threshold",
+        metavar="X",
+        default="0.8",
+        help="efficiency below which scaling does not pay (default: 0.8)",
+    )
+    add("--json", action="store_true", help="print JSON on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the report, prints the verdict, and returns the exit code."""
+    from experiments.store import load
+    from scaling.report.document import report_json
+    from scaling.report.findings import find
+    from scaling.report.terminal import print_report
+    from scaling.report.write import write_report
+
+    with user_mistakes():
+        threshold = fraction(args.threshold, "threshold")
+    loaded = load(args.results)
+    for problem in loaded.problems:
+        note(f"not read: {problem}")
+    if not loaded.measurements:
+        raise UsageError(
+            f"there are no runs in {args.results!r}; `scaling run cpu_quick` makes "
+            "some in 'results'"
+        )
+    findings = find(loaded.measurements, problems=loaded.problems, threshold=threshold)
+    paths = write_report(findings, args.out or Path(args.results) / "report")
+    if args.json:
+        print_json(report_json(findings))
+    else:
+        print_report(findings)
+    note(f"the page with all curves: {paths.page}")
+    return 0

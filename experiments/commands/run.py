@@ -6,19 +6,17 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from experiments.commands.sweep_flags import add_sweep
 from experiments.given import duration_s
 from experiments.given import unknown
 from experiments.given import whole
-from experiments.point_flags import add_sweep
-from experiments.point_flags import sweep_from
 from experiments.usage import UsageError
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
-from scaling.measurement import STATUSES
-from scaling.measurement import Status
 
 if TYPE_CHECKING:
     from experiments.summary import RunSummary
+    from scaling.measurement import Status
 
 SUMMARY = "measure a sweep; failures are results; the same command goes on after a stop"
 EXAMPLES = """\
@@ -61,7 +59,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="STATUS",
-        help=f"measure again what ended so; repeats; {', '.join(STATUSES)}",
+        help="measure again what ended so: timeout, hang, error, …; repeats",
     )
     add("--strict", action="store_true", help="exit 3 if any point is not ok")
     add("--json", action="store_true", help="print JSON on stdout")
@@ -70,6 +68,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures, prints what came of it, and returns the exit code."""
     from experiments.lock import FolderBusyError
+    from experiments.point_flags import sweep_from
     from experiments.runner import run_sweep
     from experiments.schedule import selected
 
@@ -103,8 +102,10 @@ def run(args: argparse.Namespace) -> int:
     return summary.exit_code(strict=args.strict)
 
 
-def _statuses(texts: Iterable[str]) -> tuple[Status, ...]:
-    known = {str(status): status for status in STATUSES}
+def _statuses(texts: Iterable[str]) -> "tuple[Status, ...]":
+    from scaling.measurement import STATUSES
+
+    known: dict[str, Status] = {status: status for status in STATUSES}
     for text in texts:
         if text not in known:
             raise ValueError(unknown("status", text, known))

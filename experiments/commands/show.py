@@ -3,11 +3,10 @@
 import argparse
 
 from experiments.given import whole
-from experiments.show import TOPICS
-from experiments.show import known
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
 
+TOPICS = ("models", "chips", "sweeps", "curves")
 SUMMARY = "what is known: models, chips, sweeps, published curves"
 EXAMPLES = """\
 examples:
@@ -35,6 +34,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what is known and returns the exit code."""
+    from experiments.show import known
+
     with user_mistakes():
         seq_len = None if args.seq_len is None else whole(args.seq_len, "seq_len")
         found = known(args.topic, args.name, seq_len=seq_len)

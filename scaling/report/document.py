@@ -1,4 +1,4 @@
-"""Document: what `scaling report --json` prints, with exactly the keys of the design."""
+"""Document: what `scaling report --json` prints, with the keys of the design alone."""
 
 from scaling.report.findings import Findings
 

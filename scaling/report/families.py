@@ -5,7 +5,6 @@ series differ in what grows, in the batch, or in the mesh they start from.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -161,7 +160,11 @@ def _unique(
 
 
 def _growth(curve: Curve) -> str:
-    return curve.growth if curve.kind == "scaling" else curve.points[0].mesh
+    """Returns the axis that grows, one name for both directions: panels tell them."""
+    if curve.kind == "load":
+        return curve.points[0].mesh
+    axis = curve.growth.rpartition(":")[2]
+    return "best mesh" if axis == "best" else f"{axis} axis"
 
 
 def _growth_and_batch(curve: Curve) -> str:

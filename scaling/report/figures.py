@@ -5,16 +5,11 @@ Imported only when pictures are wanted: altair takes half a second to load.
 
 import altair as alt
 
-from scaling.measurement import Provenance
 from scaling.report import layers
 from scaling.report import scales
-from scaling.report.families import Series
 from scaling.report.marks import GRID
 from scaling.report.marks import INK
-from scaling.report.marks import LOOKS
 from scaling.report.marks import MUTED
-from scaling.report.marks import PAPER
-from scaling.report.marks import SWATCHES
 from scaling.report.panels import Figure
 from scaling.report.panels import Panel
 from scaling.report.scales import Domain
@@ -43,8 +38,8 @@ def draw_panel(figure: Figure, panel: Panel) -> alt.LayerChart:
         *([] if panel.marks else [layers.nothing_layer()]),
     ]
     title = alt.TitleParams(panel.title, subtitle=panel.subtitle, anchor="start")
-    return alt.layer(
-        *parts,
+    return alt.LayerChart(
+        layer=parts,
         width=layers.WIDTH,
         height=layers.HEIGHT,
         title=title,

@@ -168,7 +168,9 @@ def _bounds(
             color=colour, strokeWidth=1.6, xOffset=offset, clip=True, aria=False
         )
         yield rule.encode(X, low, high)
-        caps = [{"x": row["x"], "y": row[end]} for row in rows for end in ("low", "high")]
+        caps = [
+            {"x": row["x"], "y": row[end]} for row in rows for end in ("low", "high")
+        ]
         cap = chart(caps).mark_tick(
             color=colour,
             orient="horizontal",

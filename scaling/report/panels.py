@@ -91,13 +91,11 @@ class Figure:
     @property
     def legend(self) -> tuple[tuple[Series, Provenance], ...]:
         """Each series with each provenance it is drawn in, once."""
-        return tuple(
-            (series, provenance)
-            for series in self.family.series
-            for provenance in dict.fromkeys(
-                judged.curve.provenance for judged in series.judged
-            )
-        )
+        found: dict[tuple[int, Provenance], Series] = {}
+        for series in self.family.series:
+            for judged in series.judged:
+                found.setdefault((series.number, judged.curve.provenance), series)
+        return tuple((series, word) for (_, word), series in found.items())
 
 
 def scaling_figure(

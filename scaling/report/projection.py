@@ -16,6 +16,7 @@ from meshes import hardware
 from meshes import topology
 from meshes.spec import Axis
 from meshes.spec import enumerate_meshes
+from models.config import Remat
 from scaling.breakdown import breakdown
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
@@ -30,16 +31,17 @@ from scaling.report.families import Judged
 
 MODEL = "small"
 CHIP = "v5e"
-SEQ_LEN = 1024
-GLOBAL_BATCH = 512
-"""Sequences per step in strong scaling: half a million tokens."""
+SEQ_LEN = 512
+REMAT: Remat = "full"
+GLOBAL_BATCH = 128
+"""Sequences per step in strong scaling, as many as one chip can hold with `REMAT`."""
 BATCH_PER_DEVICE = 16
 AXES: tuple[Axis, ...] = ("data", "fsdp", "tensor")
 SLICES_BY_DIRECTION: Mapping[Direction, tuple[tuple[int, int], ...]] = {
-    "vertical": tuple((1, 2**n) for n in range(9)),
-    "horizontal": tuple((2**n, 32) for n in range(4)),
+    "vertical": tuple((1, chips) for chips in (1, 4, 8, 16, 32, 64, 128, 256)),
+    "horizontal": tuple((slices, 32) for slices in (1, 2, 4, 8)),
 }
-"""Number of slices and chips in each."""
+"""Number of slices and chips in each; there is no v5e slice of 2 chips."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,7 @@ def _points(num_slices: int, chips: int, regime: Regime) -> Iterator[Point]:
             regime=regime,
             global_batch_size=batch,
             seq_len=SEQ_LEN,
+            remat=REMAT,
         )
 
 

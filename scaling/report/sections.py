@@ -1,7 +1,6 @@
 """Sections: the rows of the page's lists and tables, still without any markup."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from scaling.load import Load
 from scaling.load import load
 from scaling.measurement import Environment
 from scaling.measurement import Provenance
+from scaling.measurement import Status
 from scaling.report.families import Judged
 from scaling.report.findings import Findings
 
@@ -113,13 +113,14 @@ def doubts(findings: Findings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(warnings))
 
 
-def counts(findings: Findings) -> tuple[tuple[str, Provenance, int], ...]:
+def counts(findings: Findings) -> tuple[tuple[Status, Provenance, int], ...]:
     """Returns how many points have each status, by provenance; `ok` first."""
-    found = Counter((runs.status, runs.provenance) for runs in findings.runs)
-    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "ok", -item[1]))
-    return tuple(
-        (status, provenance, number) for (status, provenance), number in ordered
-    )
+    found: dict[tuple[Status, Provenance], int] = {}
+    for runs in findings.runs:
+        key = (runs.status, runs.provenance)
+        found[key] = found.get(key, 0) + 1
+    ordered = sorted(found, key=lambda key: (key[0] != "ok", -found[key]))
+    return tuple((*key, found[key]) for key in ordered)
 
 
 def environment_rows(findings: Findings) -> tuple[EnvironmentRow, ...]:
@@ -148,12 +149,16 @@ def interval(
     """Returns a step time and its 90 % interval as text; no interval is empty."""
     if low is None or high is None:
         return quantity.seconds(value), ""
-    return quantity.seconds(value), f"{quantity.seconds(low)} to {quantity.seconds(high)}"
+    return quantity.seconds(
+        value
+    ), f"{quantity.seconds(low)} to {quantity.seconds(high)}"
 
 
 def span(findings: Findings) -> str:
     """Returns the days on which the runs were started."""
-    days: Sequence[str] = sorted({each.started_at[:10] for each in findings.measurements})
+    days: Sequence[str] = sorted(
+        {each.started_at[:10] for each in findings.measurements}
+    )
     if not days:
         return "no runs"
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

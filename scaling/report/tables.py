@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import IO
 
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
@@ -76,7 +76,7 @@ def point_rows(findings: Findings) -> tuple[PointRow, ...]:
     return tuple(sorted(rows, key=_order))
 
 
-def write_points(findings: Findings, file: TextIO) -> None:
+def write_points(findings: Findings, file: IO[str]) -> None:
     """Writes `points.csv`; an empty field is a value that was not measured."""
     writer = csv.DictWriter(file, (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS))
     writer.writeheader()
@@ -93,7 +93,7 @@ def write_points(findings: Findings, file: TextIO) -> None:
             writer.writerow({**about, **_fields(findings, row.figures)})
 
 
-def write_samples(measurements: Iterable[Measurement], file: TextIO) -> None:
+def write_samples(measurements: Iterable[Measurement], file: IO[str]) -> None:
     """Writes `samples.csv`: what each process took for each timed block, in seconds."""
     writer = csv.writer(file)
     writer.writerow(SAMPLE_COLUMNS)

@@ -14,11 +14,97 @@ if TYPE_CHECKING:
 
 MAX_CURVES = 12
 MAX_FAILURES = 8
+COLUMNS = (
+    ("devices", 7),
+    ("mesh", 14),
+    ("tokens/s", 8),
+    ("step", 7),
+    ("efficiency", 17),
+    ("runs", 4),
+    ("status", 13),
+)
+"""With a blank after each, 77 columns."""
 
 
 def print_report(findings: Findings, console: "Console | None" = None) -> None:
     """Prints curve by curve what was found, what has no result, then the verdict."""
     from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
     out = console or Console(highlight=False)
+    shown = [curve for curve in findings.curves if curve.kind == "scaling"]
+    for number, curve in enumerate(shown[:MAX_CURVES]):
+        out.print(_table(curve, show_header=number == 0))
+    if len(shown) > MAX_CURVES:
+        out.print(f"… and {len(shown) - MAX_CURVES} more curves, in points.csv")
+    for line in (*_loads(findings), *_failures(findings)):
+        out.print(Text(printable(line)))
+    for sentence in sections.sentences(findings.verdict):
+        about = Text(f"{sentence.about}: " if sentence.about else "", style="bold")
+        out.print()
+        out.print(about + Text(printable(sentence.says)))
+
+
+def printable(text: str) -> str:
+    """Returns `text` without what could move a terminal's cursor or change its colour.
+
+    Reasons come from the output of workers.
+    """
+    return "".join(
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
+def _table(curve: Curve, *, show_header: bool) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    judged = "" if curve.provenance != "simulated" else ", not judged"
+    title = (
+        f"{curve.direction}, {curve.regime}, {curve.growth}: {curve.model} on "
+        f"{curve.chip} ({curve.provenance}{judged})"
+    )
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        show_header=show_header,
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
+    for name, width in COLUMNS:
+        right = name not in ("mesh", "status")
+        table.add_column(
+            name, width=width, overflow="fold", justify="right" if right else "left"
+        )
+    for point in curve.points:
+        table.add_row(
+            str(point.num_devices),
+            Text(point.mesh),
+            quantity.count(point.tokens_per_s),
+            quantity.seconds(point.step_time_s),
+            efficiency_text(point),
+            str(point.num_runs),
+            Text(point.status, style="" if point.status == "ok" else "red"),
+        )
+    return table
+
+
+def _loads(findings: Findings) -> list[str]:
+    return [
+        f"load on {row.mesh} ({row.model} on {row.chip}): saturates at batch "
+        f"{row.saturation_batch_size or quantity.NOT_MEASURED}, out of memory at "
+        f"{row.limit_batch_size or quantity.NOT_MEASURED}"
+        for row in sections.load_rows(findings.curves)
+    ][:MAX_CURVES]
+
+
+def _failures(findings: Findings) -> list[str]:
+    failed = [runs for runs in findings.runs if runs.status != "ok"]
+    lines = [
+        f"{runs.status}: {runs.point.mesh}, batch {runs.point.global_batch_size}: "
+        f"{findings.reasons.get((runs.point_id, runs.status)) or 'no reason given'}"
+        for runs in failed[:MAX_FAILURES]
+    ]
+    if len(failed) > MAX_FAILURES:
+        lines.append(f"… and {len(failed) - MAX_FAILURES} more points without a result")
+    return lines

@@ -23,7 +23,7 @@ from scaling.point import Point
 FAKE_WORKER = Path(__file__).parent.parent / "fake_worker.py"
 
 
-def make_point(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
+def point_of(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
     return Point(
         model="tiny",
         chip="cpu",
@@ -94,5 +94,6 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 
 @pytest.fixture
-def point() -> Callable[..., Point]:
-    return make_point
+def make_point() -> Callable[..., Point]:
+    """Returns `(mesh="1/1", batch=8, **fields) -> Point`: tiny, on CPU."""
+    return point_of

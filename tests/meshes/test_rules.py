@@ -126,6 +126,14 @@ def test_one_mesh_axis_twice_in_an_array_is_refused(logical) -> None:
     assert all(repr(name) in str(error.value) for name in logical)
 
 
+@pytest.mark.parametrize("size", [0, -8])
+def test_an_empty_dim_is_no_shard(size) -> None:
+    with pytest.raises(
+        ValueError, match=f"batch {size} does not divide.*batch 4 would"
+    ):
+        shard_size("batch", size, ("data",), MeshSpec.parse("1/data=4"))
+
+
 def test_unknown_names_and_ranks_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'head'.*choose from.*did you mean 'heads'"):
         spec_entries(("head",))

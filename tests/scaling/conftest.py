@@ -1,5 +1,6 @@
 """Measurements made up for the statistics: known step times, no clock."""
 
+import datetime
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.point import Point
 
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
 ENVIRONMENT = Environment(
     versions={"python": "3.11", "jax": "0.10.2", "jaxlib": "0.10.2"},
     device_kind="TPU v5 lite",
@@ -54,9 +57,7 @@ class Lab:
     ) -> Measurement:
         """Returns a run whose blocks of two steps took `step_times_s` per step."""
         self.made += 1
-        times = (
-            [step_times_s] if isinstance(step_times_s, (int, float)) else step_times_s
-        )
+        times = step_times_s if isinstance(step_times_s, Sequence) else [step_times_s]
         blocks = tuple(Block(steps=2, elapsed_s=(2 * time,)) for time in times)
         defaults = {
             "id": point.id,
@@ -65,8 +66,7 @@ class Lab:
             "point": point,
             "status": "ok",
             "provenance": "measured",
-            "started_at": f"2026-01-{1 + self.made // 1440:02d}T"
-            f"{self.made // 60 % 24:02d}:{self.made % 60:02d}:00+00:00",
+            "started_at": (START + self.made * MINUTE).isoformat(),
             "environment": self.environment,
             "blocks": blocks,
             "compilations_in_window": 0,
@@ -93,7 +93,9 @@ class Lab:
         provenance: str = "measured",
         **fields: Any,
     ) -> list[Measurement]:
-        """Returns runs of strong scaling with these efficiencies, by mesh.
+        """Returns runs with these efficiencies, by mesh.
+
+        `base_s` is a step of the usual batch on one device.
 
         The log step times of a point's runs spread evenly by `noise`, so their mean
         is exact and their standard deviation known.
@@ -101,7 +103,7 @@ class Lab:
         made: list[Measurement] = []
         for mesh, efficiency in efficiencies.items():
             point = a_point(**{"mesh": mesh, **fields})
-            batch = point.global_batch_size / a_point(**fields).global_batch_size
+            batch = point.global_batch_size / a_point().global_batch_size
             time_s = base_s * batch / (efficiency * point.mesh.num_devices)
             made += [
                 self.run(point, time_s * math.exp(offset), provenance=provenance)
@@ -119,11 +121,11 @@ def even(runs: int, deviation: float) -> list[float]:
     return [deviation * step / scale for step in steps]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lab() -> Lab:
     return Lab()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def point() -> Callable[..., Point]:
     return a_point

@@ -24,6 +24,8 @@ NUM_BLOCKS = 10
 RUN_NOISE = 0.02
 BLOCK_NOISE = 0.01
 OUTLIER_SHARE = 0.05
+MEDIAN_SHIFT = math.exp(BLOCK_NOISE * 0.066)
+"""Of a block: the 50th percentile of all is the 52.6th of the undisturbed 95 %."""
 DEVICES = (1, 2, 4, 8, 16, 32)
 HEALTHY = (1.0, 0.98, 0.95, 0.92, 0.89)
 
@@ -41,10 +43,12 @@ def simulated_blocks(
     return truth * np.exp(log_run + log_block) * slowdown
 
 
-def judged(lab, point, *, last: float, runs: int = 5) -> Iterator[tuple[Curve, Breakdown]]:
+def judged(
+    lab, point, *, last: float, runs: int = 5
+) -> Iterator[tuple[Curve, Breakdown]]:
     """Yields curves whose last point has a true efficiency of `last`."""
     efficiencies = (*HEALTHY, last)
-    points = [point(mesh=f"1/data={n}" if n > 1 else "1/1") for n in DEVICES]
+    points = [point(mesh=f"1/data={n}") for n in DEVICES]
     templates = [[lab.run(p) for _ in range(runs)] for p in points]
     truth = [1 / (n * e) for n, e in zip(DEVICES, efficiencies, strict=True)]
     rng = np.random.default_rng(20260101)
@@ -58,6 +62,11 @@ def judged(lab, point, *, last: float, runs: int = 5) -> Iterator[tuple[Curve, B
         yield curve, breakdown(curve)
 
 
+@pytest.fixture(scope="module")
+def at_the_threshold(lab, point) -> list[tuple[Curve, Breakdown]]:
+    return list(judged(lab, point, last=0.80))
+
+
 def with_blocks(template: Measurement, step_times_s: Sequence[float]) -> Measurement:
     blocks = tuple(Block(steps=1, elapsed_s=(time_s,)) for time_s in step_times_s)
     return template.model_copy(update={"blocks": blocks})
@@ -67,8 +76,10 @@ def claims(found: Breakdown) -> bool:
     return found.outcome in ("breaks", "retrograde")
 
 
-def test_at_the_threshold_a_break_is_claimed_in_at_most_5_percent(lab, point):
-    found = [each for _, each in judged(lab, point, last=0.80)]
+def test_at_the_threshold_a_break_is_claimed_in_at_most_5_percent(
+    at_the_threshold,
+):
+    found = [each for _, each in at_the_threshold]
     assert sum(map(claims, found)) <= 0.05 * NUM_CURVES
     # Nor is the opposite: surely good at exactly the threshold.
     good = sum(each.last_good_devices == 32 for each in found)
@@ -90,7 +101,7 @@ def test_just_above_the_threshold_a_break_is_claimed_in_at_most_1_percent(lab, p
     assert sum(map(claims, found)) <= 0.01 * NUM_CURVES
 
 
-@pytest.mark.parametrize("last", [0.84, 0.76, 0.3])
+@pytest.mark.parametrize("last", [0.84, 0.3])
 def test_a_single_run_per_point_claims_nothing(lab, point, last):
     for curve, found in judged(lab, point, last=last, runs=1):
         assert found.outcome == "undecided"
@@ -99,19 +110,21 @@ def test_a_single_run_per_point_claims_nothing(lab, point, last):
         assert all(p.efficiency_low is None for p in curve.points)
 
 
-def test_the_bounds_hold_the_truth_at_all_points_at_once_in_90_percent(lab, point):
+def test_the_bounds_hold_the_truth_at_all_points_at_once_in_90_percent(
+    at_the_threshold,
+):
     truth = (*HEALTHY, 0.80)
     all_held = 0
     step_time_held = 0
-    for curve, _ in judged(lab, point, last=0.80):
+    for curve, _ in at_the_threshold:
         all_held += all(
             p.efficiency_low <= e <= p.efficiency_high
             for p, e in zip(curve.points, truth, strict=True)
         )
-        # A block's disturbance shifts the median by the same factor everywhere.
-        shift = math.exp(BLOCK_NOISE * 0.066)
         first = curve.points[0]
-        step_time_held += first.step_time_low_s <= shift <= first.step_time_high_s
+        step_time_held += (
+            first.step_time_low_s <= MEDIAN_SHIFT <= first.step_time_high_s
+        )
     # Three standard errors of a share of 2,000 are 0.02.
     assert abs(all_held / NUM_CURVES - 0.90) < 0.02
     assert abs(step_time_held / NUM_CURVES - 0.90) < 0.02

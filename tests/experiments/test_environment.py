@@ -1,0 +1,103 @@
+"""The parent's view of a run's environment."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from experiments import environment
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    return subprocess.run(
+        ["git", "-C", str(folder), *identity, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    for name in ("models/a.py", "meshes/spec.py", "meshes/hardware.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"# {name}\n")
+    return tmp_path
+
+
+def test_flags_are_those_that_reach_compiler_or_runtime():
+    environ = {
+        "XLA_FLAGS": "--xla_a",
+        "JAX_ENABLE_X64": "1",
+        "NCCL_ALGO": "Ring",
+        "LIBTPU_INIT_ARGS": "--b",
+        "HOME": "/home/me",
+        "PATH": "/bin",
+        "SCALING_RUN": "x:y",
+    }
+    kept = ("JAX_ENABLE_X64", "LIBTPU_INIT_ARGS", "NCCL_ALGO", "XLA_FLAGS")
+    assert environment.flags(environ) == {name: environ[name] for name in kept}
+
+
+def test_what_the_runner_derives_from_the_point_is_no_flag():
+    """Otherwise no two meshes could be on one curve."""
+    environ = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
+    assert environment.flags(environ) == {}
+
+
+def test_the_key_is_the_same_before_and_after_the_worker_names_its_device():
+    before = environment.parent_environment(num_cores=1, environ={})
+    after = before.model_copy(update={"device_kind": "cpu"})
+    assert before.pooling_key != after.pooling_key
+    assert environment.resume_key(before) == environment.resume_key(after)
+
+
+def test_versions_are_those_of_what_is_installed():
+    versions = environment.installed_versions()
+    assert {"python", "jax", "jaxlib", "flax", "optax"} <= versions.keys()
+
+
+def test_the_hash_follows_what_measures_and_nothing_else(sources: Path):
+    before = environment.code_hash(sources)
+    (sources / "meshes/hardware.py").write_text("# a chip more\n")
+    (sources / "README.md").write_text("hello\n")
+    assert environment.code_hash(sources) == before
+    (sources / "models/a.py").write_text("# changed\n")
+    changed = environment.code_hash(sources)
+    assert changed != before
+    (sources / "models/b.py").write_text("")
+    assert environment.code_hash(sources) not in (before, changed)
+
+
+def test_every_measuring_source_is_there():
+    for pattern in environment.MEASURING_SOURCES:
+        assert list(environment.SOURCE_ROOT.glob(pattern)), pattern
+
+
+def test_the_commit_says_whether_the_checkout_has_changes(sources: Path):
+    git(sources, "init", "-q")
+    git(sources, "add", ".")
+    git(sources, "commit", "-q", "-m", "first")
+    head = git(sources, "rev-parse", "HEAD")
+    assert environment.commit(sources) == head
+    (sources / "results").mkdir()
+    (sources / "results" / "new.json").write_text("{}")
+    assert environment.commit(sources) == head
+    (sources / "models/a.py").write_text("# changed\n")
+    assert environment.commit(sources) == f"{head}-dirty"
+
+
+def test_an_installed_copy_has_no_commit_even_within_a_checkout(sources: Path):
+    git(sources, "init", "-q")
+    inner = sources / "site-packages"
+    inner.mkdir()
+    assert environment.commit(inner) is None
+
+
+def test_the_processor_s_name(tmp_path: Path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: A Fast One @ 3 GHz\n")
+    assert environment.host_cpu_model(cpuinfo) == "A Fast One @ 3 GHz"
+    assert environment.host_cpu_model(tmp_path / "none")

@@ -1,0 +1,60 @@
+"""The time left, from what runs took before."""
+
+from experiments.forecast import Forecast
+from experiments.plan import RUN_OVERHEAD_S
+from experiments.protocol import Timing
+from experiments.schedule import Turn
+from meshes.spec import MeshSpec
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
+from scaling.point import Point
+
+
+def point(batch: int) -> Point:
+    return Point(
+        model="tiny", chip="cpu", mesh=MeshSpec(), global_batch_size=batch, seq_len=64
+    )
+
+
+def run(batch: int, took_s: float) -> Measurement:
+    return Measurement(
+        id=point(batch).id,
+        run="0" * 12,
+        sweep="s",
+        point=point(batch),
+        status="ok",
+        provenance="measured",
+        started_at="2026-01-01",
+        environment=Environment(
+            versions={},
+            device_kind="cpu",
+            host_cpu_model="a processor",
+            flags={},
+            code_hash="0",
+            commit=None,
+            hostname="here",
+            num_cores=1,
+        ),
+        phases_s={"start": 1.0, "timed": took_s - 1.0},
+    )
+
+
+def test_before_any_run_it_is_a_guess_from_the_timing():
+    forecast = Forecast(Timing(num_blocks=10, min_block_s=2.0))
+    assert forecast.run_s(point(1)) == RUN_OVERHEAD_S["cpu"] + 26.0
+
+
+def test_a_point_takes_as_long_as_before_and_a_new_one_as_long_as_others():
+    forecast = Forecast(Timing())
+    forecast.learn([run(1, 4.0), run(1, 6.0), run(2, 20.0)])
+    assert forecast.run_s(point(1)) == 5.0
+    assert forecast.run_s(point(2)) == 20.0
+    assert forecast.run_s(point(3)) == 10.0
+
+
+def test_the_time_left_is_that_of_all_turns():
+    forecast = Forecast(Timing())
+    forecast.learn([run(1, 4.0), run(2, 20.0)])
+    turns = [Turn(point(1), 0), Turn(point(2), 0), Turn(point(2), 1)]
+    assert forecast.left_s(turns) == 44.0
+    assert forecast.left_s([]) == 0.0

@@ -1,0 +1,121 @@
+"""The arithmetic of the harness overhead, against figures worked out by hand."""
+
+import pytest
+
+from experiments import summary
+from experiments.summary import Account
+from experiments.summary import RunTime
+from meshes.spec import MeshSpec
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
+from scaling.measurement import Status
+from scaling.point import Point
+
+
+def run(phases_s: dict[str, float], status: Status = "ok") -> Measurement:
+    point = Point(
+        model="tiny", chip="cpu", mesh=MeshSpec(), global_batch_size=8, seq_len=64
+    )
+    return Measurement(
+        id=point.id,
+        run="0" * 12,
+        sweep="s",
+        point=point,
+        status=status,
+        provenance="measured",
+        started_at="2026-01-01",
+        environment=Environment(
+            versions={},
+            device_kind="cpu",
+            host_cpu_model="a processor",
+            flags={},
+            code_hash="0",
+            commit=None,
+            hostname="here",
+            num_cores=1,
+        ),
+        phases_s=phases_s,
+    )
+
+
+PHASES_S = {
+    "start": 1.0,
+    "devices": 0.5,
+    "data": 0.25,
+    "state": 0.25,
+    "compile": 1.0,
+    "warm_up": 0.5,
+    "timed": 2.0,
+    "finish": 0.75,
+}
+
+
+def test_useful_time_ends_with_the_timed_window_and_the_exit_is_overhead():
+    split = RunTime.of(run(PHASES_S), total_s=6.25)
+    assert split == RunTime(useful_s=5.5, exit_s=0.75)
+
+
+def test_all_time_of_a_run_without_a_timed_window_is_its_own():
+    hung = run({"start": 1.0, "compile": 2.0}, status="hang")
+    assert RunTime.of(hung, total_s=123.0) == RunTime(useful_s=123.0, exit_s=0.0)
+
+
+def test_overhead_is_wall_time_without_the_runs(monkeypatch: pytest.MonkeyPatch):
+    clock_s = iter([100.0, 101.0, 103.0, 120.0])
+    monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
+    account = Account()  # at 100
+    with account.part("planning"):  # 101 to 103
+        pass
+    account.add_run(run(PHASES_S), total_s=6.25)
+    account.add_run(run(PHASES_S), total_s=6.5)
+    made = account.summary(  # at 120
+        sweep="s", folder="f", seed="x", statuses={}, num_left=0, interrupted_by=None
+    )
+    assert made.wall_s == 20.0
+    assert made.useful_s == 11.0
+    assert made.overhead_s == 9.0
+    assert made.overhead_fraction == 0.45
+    # 9 = 2 planning + 0.75 + 1.0 exits + what is left
+    assert made.parts_s == {
+        "planning": 2.0,
+        "preparing data": 0.0,
+        "exits": 1.75,
+        "storing": 0.0,
+        "other": 5.25,
+    }
+    assert sum(made.parts_s.values()) == made.overhead_s
+
+
+@pytest.mark.parametrize(("warm_up_s", "listed"), [(0.6, False), (0.61, True)])
+def test_a_warm_up_above_three_tenths_of_the_window_is_listed(
+    warm_up_s: float, listed: bool
+):
+    account = Account()
+    each = run({**PHASES_S, "warm_up": warm_up_s})
+    account.add_run(each, total_s=7.0)
+    assert (each.id in account.long_warm_ups) is listed
+
+
+@pytest.mark.parametrize(
+    ("statuses", "signal", "strict", "code"),
+    [
+        ({"a": "ok"}, None, True, 0),
+        ({"a": "hang"}, None, False, 0),
+        ({"a": "ok", "b": "hang"}, None, True, 3),
+        ({"a": None}, None, True, 3),
+        ({"a": "ok"}, 2, False, 130),
+        ({"a": "hang"}, 15, True, 143),
+    ],
+)
+def test_exit_codes(
+    statuses: dict[str, Status | None], signal: int | None, strict: bool, code: int
+):
+    made = Account().summary(
+        sweep="s",
+        folder="f",
+        seed="x",
+        statuses=statuses,
+        num_left=0,
+        interrupted_by=signal,
+    )
+    assert made.exit_code(strict=strict) == code
