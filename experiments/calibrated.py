@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from experiments.sweep import Sweep
 from experiments.sweep import sentence
 from meshes import hardware
 from meshes.chip import Chip
@@ -33,22 +34,13 @@ def read_chip(path: Path) -> Chip:
         ) from error
 
 
-class CalibratedChips:
-    """Chips by name: as calibrated on this host where that was done."""
+def chips_of(sweep: Sweep, results: str) -> tuple[dict[str, Chip], tuple[str, ...]]:
+    """Returns the chips of a sweep by name, and the calibrations among them.
 
-    def __init__(self, results: str):
-        self._results = results
-        self._known: dict[str, Chip] = {}
-        self.used: list[str] = []
-        """Files whose figures were handed out, to be named."""
-
-    def __call__(self, name: str) -> Chip:
-        """Returns the chip; raises ValueError for an unreadable calibration."""
-        if name not in self._known:
-            path = calibration_path(self._results, name)
-            if path.is_file():
-                self._known[name] = read_chip(path)
-                self.used.append(str(path))
-            else:
-                self._known[name] = hardware.chip(name)
-        return self._known[name]
+    Raises ValueError for a calibration that cannot be read.
+    """
+    chips = {point.chip: hardware.chip(point.chip) for point in sweep.points}
+    paths = {name: calibration_path(results, name) for name in chips}
+    used = {name: path for name, path in paths.items() if path.is_file()}
+    chips |= {name: read_chip(path) for name, path in used.items()}
+    return chips, tuple(map(str, used.values()))

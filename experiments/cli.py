@@ -68,18 +68,19 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     if (complaint := foreign_package()) is not None:
         sys.exit(_refuse(complaint))
     try:
-        return _parsed(argv[1:])
+        return parsed(argv[1:])
     except UsageError as error:
         sys.exit(_refuse(str(error)))
 
 
-def _parsed(arguments: list[str]) -> argparse.Namespace:
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Returns the parsed arguments of a command; raises UsageError."""
     whole = parser()
-    parsed, extra = whole.parse_known_args(arguments)
+    found, extra = whole.parse_known_args(arguments)
     if not extra:
-        return parsed
+        return found
     if extra[0].startswith("-"):
-        flags = whole.flags_of(parsed.command)
+        flags = whole.flags_of(found.command)
         raise UsageError(unknown("flag", extra[0].partition("=")[0], flags))
     raise UsageError(f"unexpected argument {extra[0]!r}")
 
@@ -151,7 +152,7 @@ def parser() -> Parser:
         parser_class=_CommandParser,
     )
     for name in COMMANDS:
-        module = _module(name)
+        module = command_module(name)
         command = commands.add_parser(
             name,
             help=module.SUMMARY,
@@ -163,7 +164,8 @@ def parser() -> Parser:
     return result
 
 
-def _module(command: str) -> ModuleType:
+def command_module(command: str) -> ModuleType:
+    """Returns the module of a command: SUMMARY, EXAMPLES, `add_flags`, `run`."""
     return importlib.import_module(f"experiments.commands.{command}")
 
 

@@ -46,11 +46,19 @@ MEASURING_SOURCES = (
     "meshes/rules.py",
     "meshes/build.py",
     "experiments/worker.py",
+    "experiments/event_writer.py",
+    "experiments/protocol.py",
+    "experiments/measure.py",
+    "experiments/attached.py",
+    "experiments/agreement.py",
+    "experiments/compilations.py",
     "experiments/train.py",
     "experiments/timing.py",
+    "experiments/batches.py",
     "experiments/data.py",
+    "experiments/corpora.py",
+    "experiments/text_dataset.py",
     "experiments/checkpoint.py",
-    "experiments/protocol.py",
 )
 
 

@@ -3,15 +3,15 @@
 Touches no device: shapes, the hardware table, and a calibration if this host has one.
 """
 
-import itertools
-from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from typing import Literal
 
 from pydantic import BaseModel
 from pydantic import ConfigDict
 
+from experiments.cores import num_cores
 from experiments.protocol import Timing
 from experiments.sweep import Sweep
 from meshes import hardware
@@ -61,21 +61,26 @@ class PlannedPoint(BaseModel):
     """None where the point is invalid."""
 
 
-def plan(sweep: Sweep, chip_of: Callable[[str], Chip]) -> tuple[PlannedPoint, ...]:
+def plan(sweep: Sweep, chips: Mapping[str, Chip]) -> tuple[PlannedPoint, ...]:
     """Returns every point of the sweep with its status and prediction.
 
-    `chip_of` returns the figures of a chip's name: the table's, or calibrated ones.
+    `chips` are those of the sweep by name: as the table has them, or calibrated.
     """
-    return tuple(_planned(point, chip_of(point.chip)) for point in sweep.points)
+    return tuple(_planned(point, chips[point.chip]) for point in sweep.points)
 
 
 def wall_time_s(planned: Iterable[PlannedPoint], sweep: Sweep) -> float:
     """Returns about how long all runs of the points that can run take.
 
-    As if nothing were stored yet.
+    As if nothing were stored yet. Where a CPU has fewer cores than a point has
+    devices, the point is simulated and run once.
     """
-    return sweep.repeats * sum(
-        _run_s(row, sweep.timing) for row in planned if row.status == "ok"
+    cores = num_cores()
+    return sum(
+        _run_s(row, sweep.timing)
+        * (1 if row.chip == "cpu" and row.num_devices > cores else sweep.repeats)
+        for row in planned
+        if row.status == "ok"
     )
 
 
@@ -85,10 +90,13 @@ def print_plan(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> None:
 
     console = Console(highlight=False, soft_wrap=False)
     console.print(f"[bold]{sweep.name}[/bold]  {sweep.question}")
-    for heading, rows in itertools.groupby(planned, key=_heading):
+    groups: dict[str, list[PlannedPoint]] = {}
+    for row in planned:
+        groups.setdefault(_heading(row), []).append(row)
+    for heading, rows in groups.items():
         console.print()
         console.print(heading)
-        console.print(_table(tuple(rows)))
+        console.print(_table(rows))
     reasons = [row for row in planned if row.reason is not None]
     if reasons:
         console.print()
@@ -156,7 +164,7 @@ def _heading(row: PlannedPoint) -> str:
     return f"{row.model} on {row.chip}, {row.seq_len} tokens, {row.regime}"
 
 
-def _table(rows: tuple[PlannedPoint, ...]) -> "Table":
+def _table(rows: Iterable[PlannedPoint]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -192,4 +200,4 @@ def _expectation(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> str:
     if not feasible:
         return text
     duration = quantity.seconds(wall_time_s(planned, sweep))
-    return f"{text}; {sweep.repeats} runs of each take about {duration}"
+    return f"{text}; {sweep.repeats} runs of each take about {duration} here"

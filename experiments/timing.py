@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,6 +21,8 @@ from experiments.protocol import Timing
 
 SETTLED_FRACTION = 0.05
 """Two windows whose median step times differ by no more than this are settled."""
+NOISY_WINDOWS = 4
+"""After this many it is enough that the step gets no faster."""
 WINDOWS_PER_BLOCK = 4
 """A window of warm-up steps is as long as this part of a block."""
 
@@ -88,8 +91,8 @@ def warm_up(
 ) -> int:
     """Runs steps until their time has settled; returns the steps of a block.
 
-    It has settled when the medians of two consecutive windows agree; the first step
-    is a window of its own. Each step is waited for, and reported with its seconds.
+    The first step is a window of its own, the next windows last a part of a block
+    each; see `settled`. Each step is waited for, and reported with its seconds.
     """
     windows_s: list[float] = []
     total_s = 0.0
@@ -107,12 +110,19 @@ def warm_up(
     return agree(_steps_in(timing.min_block_s, windows_s[-1]))
 
 
-def settled(windows_s: list[float]) -> bool:
-    """Returns whether the last two windows took the same time a step, about."""
-    if len(windows_s) < 2:
+def settled(windows_s: Sequence[float]) -> bool:
+    """Returns whether warming up is over, from the median step time of each window.
+
+    It is when two windows in a row agree. On a machine where none do because of other
+    work, it is when the newest of several is not the fastest: it gets no better.
+    """
+    *before_s, last_s = windows_s
+    if not before_s:
         return False
-    before_s, last_s = windows_s[-2:]
-    return abs(last_s - before_s) <= SETTLED_FRACTION * before_s
+    if abs(last_s - before_s[-1]) <= SETTLED_FRACTION * before_s[-1]:
+        return True
+    no_better = last_s >= (1 - SETTLED_FRACTION) * min(before_s)
+    return len(windows_s) >= NOISY_WINDOWS and no_better
 
 
 def time_blocks(

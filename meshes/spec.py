@@ -194,9 +194,6 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
         if number == 1:
             yield ()
         return
-    if parts == 1:
-        yield (number,)
-        return
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     for first in sorted({*small, *(number // d for d in small)}):
         for tail in _factorisations(number // first, parts - 1):

@@ -8,9 +8,6 @@ TPU pages and AI-Hypercomputer/maxtext accelerator_to_spec_map.py.
 """
 
 import math
-from collections.abc import Mapping
-from collections.abc import Sequence
-from itertools import combinations
 from itertools import pairwise
 
 from meshes.chip import Chip
@@ -92,45 +89,6 @@ def num_hosts(chip: Chip, shape: Shape) -> int | None:
     if chip.chips_per_host is None:
         return None
     return math.ceil(math.prod(shape) / chip.chips_per_host)
-
-
-def torus_spans(
-    chip: Chip, shape: Shape, axis_sizes: Sequence[int]
-) -> tuple[tuple[int, bool], ...]:
-    """Returns for each mesh axis how many torus dims it spans, and if they are rings.
-
-    `axis_sizes` are the ici sizes in devices, outermost first. The innermost axis
-    chooses first and takes whole dims where their product is its size, as
-    `jax.experimental.mesh_utils` does; an axis that must share a dim with another is
-    counted as one line, and so is one that stays within a chip.
-    """
-    closed = wraps(chip, shape)
-    cores = chip.devices_per_chip
-    free = {i: size for i, size in enumerate((*shape, cores)) if size > 1}
-    spans: list[tuple[int, bool]] = []
-    for size in reversed(axis_sizes):
-        whole = _whole_dims(free, size)
-        on_torus = [i for i in whole if i < len(shape)]
-        free = {i: n for i, n in free.items() if i not in whole}
-        spans.append((max(len(on_torus), 1), _all_closed(on_torus, closed)))
-    return tuple(reversed(spans))
-
-
-def _whole_dims(free: Mapping[int, int], size: int) -> tuple[int, ...]:
-    """Returns the most dims whose product is `size`; () if no choice has it."""
-    return next(
-        (
-            dims
-            for count in range(len(free), 0, -1)
-            for dims in combinations(free, count)
-            if math.prod(free[i] for i in dims) == size
-        ),
-        (),
-    )
-
-
-def _all_closed(dims: Sequence[int], closed: Sequence[bool]) -> bool:
-    return bool(dims) and all(closed[i] for i in dims)
 
 
 def _check_without_torus(chip: Chip, num_chips: int) -> None:

@@ -246,6 +246,7 @@ def _tokens_per_device(chosen: Chosen) -> float:
 
 
 def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterator[str]:
+    baseline = next((p.mesh for p in points if p.efficiency is not None), None)
     for each, point in zip(chosen, points, strict=True):
         place = f"mesh {point.mesh}, batch {point.global_batch_size}"
         if each.warning:
@@ -253,7 +254,7 @@ def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterato
         if (point.efficiency or 0) > SUPER_LINEAR:
             yield (
                 f"{place}: efficiency {point.efficiency:.2f} is above 1, the baseline "
-                f"{points[0].mesh} may be slow; check the baseline's memory and noise, "
+                f"{baseline} may be slow; check the baseline's memory and noise, "
                 "or start the curve at a larger point"
             )
         if point.step_time_s and point.mfu is None:

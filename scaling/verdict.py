@@ -173,6 +173,8 @@ def _undecided(speaker: _Speaker) -> str:
 
 def _cure(curve: Curve, known: Sequence[CurvePoint], threshold: float) -> str:
     """Returns what would settle the points, if their estimates stay as they are."""
+    if curve.provenance != "measured":
+        return f"the bounds span {threshold:g}"
     needed = [_more_runs(point, threshold) for point in known]
     if None in needed:
         return (

@@ -7,6 +7,7 @@ behaviour may be a list with one entry for each process. Keys of a behaviour:
 
     do          ok, failed, signal, exit, hang, never, exit_early, hang_at_exit
     after       steps before it does that (default 2)
+    before      a phase before whose end it does that instead
     step_s      how long a step takes (default 0.002)
     blocks      of 2 steps each (default 3)
     start_s     before its first word
@@ -19,7 +20,7 @@ behaviour may be a list with one entry for each process. Keys of a behaviour:
     ignore_term whether it ignores SIGTERM
     deaf        whether it does not notice the end of its standard input
     children    processes it starts: `same` group or a group of their `own`
-    children_file  where their ids and its own are appended
+    once        a file: where it exists, the worker does well; else it is made
 """
 
 import contextlib
@@ -53,6 +54,8 @@ class Worker:
         if self.how.get("do") == "never":
             time.sleep(3600)
         for name in PHASES:
+            if self.how.get("before") == name:
+                self.do(self.how["do"])
             self.phase(name)
             if name == "devices":
                 self.say_platform()
@@ -105,7 +108,7 @@ class Worker:
 
     def do(self, what: str) -> None:
         if "say" in self.how:
-            print(self.how["say"], flush=True)
+            os.write(1, f"{self.how['say']}\n".encode())
         for _ in range(self.how.get("megabytes", 0)):
             os.write(1, b"x" * 999_999 + b"\n")
         if what == "failed":
@@ -153,6 +156,11 @@ def main() -> None:
     how = behaviours.get(name, behaviours.get("*", {}))
     if isinstance(how, list):
         how = how[job["process_index"]]
+    if "once" in how:
+        if os.path.exists(how["once"]):
+            how = {}
+        else:
+            open(how["once"], "w").close()
     Worker(job, how, int(events_fd)).work()
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "the same points in two results folders: faster, slower, or not to be told"
 EXAMPLES = """\
-The ratio is throughput of B over A. Its interval holds with 90 % for all points at
-once; where it contains 1 the two are not distinguishable, and more repeats would
-narrow it.
+The ratio is throughput of B over A. Its interval holds with 90 % for all points
+at once; where it contains 1 the two are not distinguishable, and more repeats
+would narrow it.
 
 examples:
   scaling compare results results_new_jax

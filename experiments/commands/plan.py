@@ -10,9 +10,9 @@ from experiments.usage import user_mistakes
 
 SUMMARY = "the points of a sweep, what they need and how long they take; runs nothing"
 EXAMPLES = """\
-Step times are a roofline from shapes and the chip's figures: the low end overlaps
-everything, the high end nothing and multiplies at 0.4 of the peak. On cpu there are
-none before `scaling calibrate`.
+Step times are a roofline from shapes and the chip's figures: the low end
+overlaps everything, the high end nothing and multiplies at 0.4 of the peak. On
+cpu there are none before `scaling calibrate`.
 
 examples:
   scaling plan cpu_quick
@@ -39,21 +39,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan and returns the exit code."""
-    from experiments.calibrated import CalibratedChips
+    from experiments.calibrated import chips_of
     from experiments.plan import plan
     from experiments.plan import print_plan
     from experiments.point_flags import sweep_from
 
     with user_mistakes():
         sweep = sweep_from(args)
-        chips = CalibratedChips(args.results)
-        planned = plan(sweep, chips)
-    for path in chips.used:
+        chips, calibrations = chips_of(sweep, args.results)
+    planned = plan(sweep, chips)
+    for path in calibrations:
         note(f"calibrated figures of {path}")
     if args.json:
         print_json([row.model_dump(mode="json") for row in planned])
     else:
         print_plan(planned, sweep)
-    if not any(row.status == "ok" for row in planned):
+    if all(row.status == "invalid" for row in planned):
         raise UsageError(f"no point can run: {planned[0].reason}")
     return 0

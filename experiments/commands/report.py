@@ -11,8 +11,8 @@ from experiments.usage import user_mistakes
 
 SUMMARY = "the verdict over stored runs; writes a page, CSV and pictures"
 EXAMPLES = """\
-Writes report.html, which opens offline, points.csv, samples.csv and pictures/. Below
-the threshold a further device does not pay: an efficiency of 0.8 is the usual line.
+Writes report.html, which opens offline, points.csv, samples.csv and pictures/.
+Below the threshold of efficiency a further device does not pay.
 
 examples:
   scaling report results                  everything that was measured

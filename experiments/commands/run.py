@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "measure a sweep; failures are results; the same command goes on after a stop"
 EXAMPLES = """\
-Every run is a fresh process and becomes one file, DIR/SWEEP/POINT.RUN.json. What is
-stored is not measured again, so a stopped sweep goes on where it was. Exit code 0 once
-every point has a final status, whatever it is.
+Every run is a fresh process and becomes one file, DIR/SWEEP/POINT.RUN.json.
+What is stored is not measured again, so a stopped sweep goes on where it was.
+Exit code 0 once every point has a final status, whatever it is.
 
 examples:
   scaling run cpu_quick

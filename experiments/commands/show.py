@@ -10,11 +10,11 @@ TOPICS = ("models", "chips", "sweeps", "curves")
 SUMMARY = "what is known: models, chips, sweeps, published curves"
 EXAMPLES = """\
 examples:
-  scaling show models                     every model, its parameters and FLOPs
+  scaling show models            every model, its parameters and FLOPs
   scaling show models llama2-7b --seq_len 8192
-  scaling show chips v5e                  peaks, memory and links, each with source
-  scaling show sweeps cpu_quick           what it asks, how long it takes, its points
-  scaling show curves                     scaling curves that others published
+  scaling show chips v5e         peaks, memory and links, each with its source
+  scaling show sweeps cpu_quick  what it asks, how long it takes, its points
+  scaling show curves            scaling curves that others published
 """
 
 

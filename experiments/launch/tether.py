@@ -20,7 +20,10 @@ def main() -> None:
     # The parent may have gone before the tie was there.
     if os.getppid() != int(parent):
         sys.exit("the runner is gone")
-    os.execvp(command[0], command)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.exit(f"cannot start {command[0]!r}: {error.strerror}")
 
 
 if __name__ == "__main__":

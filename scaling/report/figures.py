@@ -14,6 +14,8 @@ from scaling.report.panels import Figure
 from scaling.report.panels import Panel
 from scaling.report.scales import Domain
 
+Y_AXIS_WIDTH = 42
+"""Room for labels in pixels, the same everywhere, so that plots align."""
 Y_TITLES = {
     "throughput": "tokens/s, whole mesh",
     "efficiency": "efficiency per device",
@@ -31,7 +33,7 @@ def draw_panel(figure: Figure, panel: Panel) -> alt.LayerChart:
     x, y = scales.x_domain(figure), scales.y_domain(figure, panel)
     parts = [
         _axes(panel, x, y),
-        *layers.reference_layers(panel, x, y),
+        *layers.reference_layers(panel, x),
         *layers.series_layers(panel),
         *layers.failure_layers(panel),
         *layers.note_layers(panel, x),
@@ -56,6 +58,7 @@ def _axes(panel: Panel, x: Domain, y: Domain) -> alt.Chart:
         labelExpr=Y_LABELS[panel.shown],
         values=scales.log_ticks(y) if log else alt.Undefined,
         grid=True,
+        minExtent=Y_AXIS_WIDTH,
     )
     x_scale = alt.Scale(type="log", base=2, domain=x, nice=False)
     y_scale = alt.Scale(type="log" if log else "linear", domain=y, nice=False)
@@ -75,8 +78,8 @@ def _config() -> alt.Config:
         labelColor=MUTED,
         titleColor=MUTED,
         titleFontWeight="normal",
-        labelFontSize=11,
-        titleFontSize=11,
+        labelFontSize=12,
+        titleFontSize=12,
         domainColor=MUTED,
         tickColor=MUTED,
         gridColor=GRID,
@@ -87,7 +90,11 @@ def _config() -> alt.Config:
         axis=axis,
         axisX=alt.AxisConfig(grid=False),
         title=alt.TitleConfig(
-            color=INK, fontSize=13, fontWeight=600, subtitleColor=MUTED
+            color=INK,
+            fontSize=14,
+            fontWeight=600,
+            subtitleColor=MUTED,
+            subtitleFontSize=12,
         ),
         view=alt.ViewConfig(stroke=None),
     )

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import Literal
 
 import altair as alt
 
@@ -20,11 +19,10 @@ from scaling.report.panels import Panel
 from scaling.report.scales import Domain
 
 Row = Mapping[str, float | str | None]
-Align = Literal["left", "right"]
-WIDTH = 420
+WIDTH = 400
 HEIGHT = 220
 """Of a plot, in pixels; the page scales it to its column."""
-NOTE_HEIGHT = 14
+NOTE_HEIGHT = 15
 POINT_SIZE = 45
 CAP_SIZE = 9
 DODGE = 6
@@ -79,24 +77,28 @@ def failure_layers(panel: Panel) -> Iterator[alt.Chart]:
     if words:
         yield (
             chart(words)
-            .mark_text(angle=270, align="left", color=FAILURE, fontSize=10, aria=False)
+            .mark_text(angle=270, align="left", color=FAILURE, fontSize=11, aria=False)
             .encode(X, alt.YValue(HEIGHT - 20), alt.Text("text:N"))
         )
 
 
-def reference_layers(panel: Panel, x: Domain, y: Domain) -> Iterator[alt.Chart]:
+def reference_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
     """Yields ideal scaling from each baseline, and the threshold."""
-    for number, (devices, tokens_per_s) in enumerate(panel.starts):
-        end = min(x[1], devices * y[1] / tokens_per_s)
-        ideal = [{"x": n, "y": tokens_per_s * n / devices} for n in (devices, end)]
-        yield _muted_line(ideal)
-        if number == 0:
-            yield _muted_text(ideal[1], "ideal", align="right", dx=-8, dy=2)
+    for devices, tokens_per_s in panel.starts:
+        ends = (devices, x[1])
+        yield _muted_line([{"x": n, "y": tokens_per_s * n / devices} for n in ends])
     if panel.threshold is not None:
-        floor = [{"x": each, "y": panel.threshold} for each in x]
-        yield _muted_line(floor)
-        text = f"threshold {panel.threshold:g}"
-        yield _muted_text(floor[0], text, align="left", dx=4, dy=9)
+        yield _muted_line([{"x": each, "y": panel.threshold} for each in x])
+        words = chart([{"x": x[0], "y": panel.threshold}]).mark_text(
+            text=f"threshold {panel.threshold:g}",
+            color=MUTED,
+            fontSize=11,
+            align="left",
+            dx=4,
+            dy=9,
+            aria=False,
+        )
+        yield words.encode(X, Y)
 
 
 def note_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
@@ -222,12 +224,3 @@ def _points(
 def _muted_line(rows: list[dict[str, float]]) -> alt.Chart:
     line = chart(rows).mark_line(color=MUTED, strokeWidth=1, clip=True, aria=False)
     return line.encode(X, Y)
-
-
-def _muted_text(
-    row: dict[str, float], text: str, *, align: Align, dx: float, dy: float
-) -> alt.Chart:
-    words = chart([row]).mark_text(
-        text=text, color=MUTED, fontSize=10, align=align, dx=dx, dy=dy, aria=False
-    )
-    return words.encode(X, Y)

@@ -38,7 +38,7 @@ LOOKS: Mapping[Provenance, Look] = {
     ),
     "analytic": Look(
         filled=False,
-        dash=(1, 3),
+        dash=(2, 3),
         meaning="calculated from shapes and vendor figures; nothing ran",
     ),
     "published": Look(

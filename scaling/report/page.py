@@ -19,14 +19,14 @@ from scaling.curve import CurvePoint
 from scaling.measurement import Provenance
 from scaling.report import sections
 from scaling.report import svg
-from scaling.report.families import Judged
+from scaling.report.families import settings_text
 from scaling.report.findings import Findings
 from scaling.report.marks import LOOKS
 from scaling.report.marks import NEUTRAL
 from scaling.report.marks import SWATCHES
 from scaling.report.panels import Figure
 from scaling.report.panels import efficiency_text
-from scaling.report.tables import PointRow
+from scaling.report.projection import Projection
 from scaling.report.tables import point_rows
 
 MAX_ROWS = 300
@@ -60,7 +60,7 @@ def render_page(
     *,
     figures: Iterable[Drawn],
     projected: Iterable[Drawn],
-    projection: Iterable[Judged],
+    projection: Projection,
     left_out: int,
 ) -> str:
     """Returns the page; `left_out` figures were too many to draw."""
@@ -80,7 +80,8 @@ def render_page(
         figures_left_out=left_out,
         loads=sections.load_rows(findings.curves)[:MAX_JUDGED],
         projected=[_view(drawn) for drawn in projected],
-        projection=sections.judged_rows(projection),
+        projection=sections.judged_rows(projection.judged),
+        projected_sentences=sections.sentences(projection.verdict),
         failures=[row for row in rows if row.figures.status != "ok"][:MAX_ROWS],
         rows=rows[:MAX_ROWS],
         num_rows=len(rows),
@@ -104,7 +105,7 @@ def _template() -> jinja2.Template:
         percent=quantity.percent,
         bytes=quantity.bytes_,
         efficiency=efficiency_text,
-        settings=_settings,
+        settings=settings_text,
     )
     environment.globals.update(
         looks=[
@@ -146,9 +147,3 @@ def _view(drawn: Drawn) -> FigureView:
             for point in judged.curve.points
         ),
     )
-
-
-def _settings(row: PointRow) -> str:
-    from scaling.report.families import settings_text
-
-    return settings_text(row.point)

@@ -106,7 +106,7 @@ def scaling_figure(
     throughput = tuple(
         Panel(
             title=f"Throughput, {direction}",
-            subtitle=GROWING[direction],
+            subtitle=f"{GROWING[direction]}; thin line: ideal",
             shown="throughput",
             x_title="devices, over all slices",
             marks=_marks(family, direction, "throughput", reasons),

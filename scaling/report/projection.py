@@ -2,8 +2,8 @@
 
 A machine with two cores cannot show where a slice of 256 chips stops paying. So that
 the first page does, one small model is predicted on Cloud TPU v5e: vertically from one
-chip to the largest slice, horizontally over slices of 32 chips up to the same total.
-At each count stands the mesh that is predicted to be fastest.
+chip to the largest slice, horizontally over slices of 32 chips up to the same total,
+which data parallelism joins. At each count stands the mesh predicted to be fastest.
 """
 
 import math
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from meshes import hardware
 from meshes import topology
 from meshes.spec import Axis
+from meshes.spec import MeshSpec
 from meshes.spec import enumerate_meshes
 from models.config import Remat
 from scaling.breakdown import breakdown
@@ -28,6 +29,7 @@ from scaling.point import Regime
 from scaling.predict import Prediction
 from scaling.predict import predict
 from scaling.report.families import Judged
+from scaling.verdict import verdict
 
 MODEL = "small"
 CHIP = "v5e"
@@ -50,6 +52,14 @@ class Projection:
 
     judged: tuple[Judged, ...]
     points: Mapping[str, Point]
+
+    @property
+    def verdict(self) -> str:
+        """A sentence for each direction and regime, as for measured curves."""
+        return verdict(
+            [each.breakdown for each in self.judged if each.breakdown],
+            curves=[each.curve for each in self.judged],
+        )
 
 
 def project(threshold: float) -> Projection:
@@ -118,13 +128,11 @@ def _points(num_slices: int, chips: int, regime: Regime) -> Iterator[Point]:
     chip = hardware.chip(CHIP)
     devices = num_slices * chips
     batch = GLOBAL_BATCH if regime == "strong" else BATCH_PER_DEVICE * devices
-    for mesh in enumerate_meshes(
-        devices_per_slice=chips, num_slices=num_slices, axes=AXES
-    ):
+    for within in enumerate_meshes(devices_per_slice=chips, axes=AXES):
         yield Point(
             model=MODEL,
             chip=CHIP,
-            mesh=mesh,
+            mesh=MeshSpec(dcn=(("data", num_slices),), ici=within.ici),
             slice_shape=topology.squarest_slice(chip, chips),
             regime=regime,
             global_batch_size=batch,

@@ -56,7 +56,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> ReportPa
         findings,
         figures=drawn,
         projected=analytic,
-        projection=projection.judged,
+        projection=projection,
         left_out=len(found) - len(shown),
     )
     (root / "report.html").write_text(page)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,12 +27,20 @@ FAKE_WORKER = Path(__file__).parent.parent / "fake_worker.py"
 def point_of(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
     return Point(
         model="tiny",
-        chip="cpu",
         mesh=MeshSpec.parse(mesh),
         global_batch_size=batch,
         seq_len=64,
-        **{"data": "synthetic", "compute_dtype": "float32", **fields},
+        **{"chip": "cpu", "data": "synthetic", "compute_dtype": "float32", **fields},
     )
+
+
+_PROGRAM = """
+import json, sys
+from experiments.runner import run_sweep
+from experiments.sweep import Sweep
+sweep = Sweep.model_validate_json(sys.argv[1])
+sys.exit(run_sweep(sweep, **json.loads(sys.argv[2])).exit_code())
+"""
 
 
 class Fake:
@@ -72,6 +81,21 @@ class Fake:
                 "timeout_s": 30.0,
                 **options,
             },
+        )
+
+    def start(
+        self, *points: Point, repeats: int = 1, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Starts the same in a process of its own, whose output can be read."""
+        sweep = self.sweep(points, repeats).model_dump_json()
+        given = {
+            "results": str(self.results), "worker_command": self.command, **options
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, sweep, json.dumps(given)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def stored(self) -> tuple[Measurement, ...]:

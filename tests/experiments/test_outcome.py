@@ -116,7 +116,9 @@ def test_an_unexplained_exception_is_quoted_from_the_log():
     log_text = "Traceback (most recent call last):\n  x\nValueError: no\nbye\n"
     found = judge(end(0, 1, at_s=5.0, log_text=log_text))
     assert found.status == "error"
-    assert found.reason == "the worker ended with exit code 1 after step 7: ValueError: no"
+    assert (
+        found.reason == "the worker ended with exit code 1 after step 7: ValueError: no"
+    )
 
 
 def test_ending_well_without_having_finished_is_an_error():

@@ -12,6 +12,7 @@ import pytest
 from experiments import cores
 from experiments import process
 from experiments import runner
+from experiments.launch import local
 from scaling.measurement import Measurement
 from scaling.point import Point
 
@@ -232,18 +233,48 @@ def test_a_worker_that_cannot_be_started_is_an_error(
     assert "/nonexistent/python" in str(run.reason)
 
 
-def test_a_taken_port_is_tried_once_more(fake: "Fake", make_point: MakePoint):
-    behaviour = {
-        "do": "exit",
-        "code": 1,
-        "say": "RuntimeError: Failed to start RPC server",
-    }
-    before = os.listdir(fake.results.parent)
-    assert before == ["script.json"]
-    run = run_one(fake, make_point("data=2/1"), [{**behaviour, "after": 0}, {}])
-    # It fails again, and then it is the record: one, with one log.
+PORT_TAKEN = {
+    "do": "exit",
+    "code": 1,
+    "say": "RuntimeError: Failed to start RPC server",
+    "before": "devices",
+}
+
+
+def test_a_taken_port_is_tried_once_more(
+    fake: "Fake", make_point: MakePoint, tmp_path: Path
+):
+    once = {**PORT_TAKEN, "once": str(tmp_path / "taken")}
+    run = run_one(fake, make_point("data=2/1"), [once, {"do": "ok"}])
+    assert run.status == "ok"
+    assert os.listdir(fake.folder).count(f"{run.id}.{run.run}.json") == 1
+    assert list(fake.folder.glob("*.log")) == []
+
+
+def test_a_port_that_is_taken_again_is_an_error(fake: "Fake", make_point: MakePoint):
+    run = run_one(fake, make_point("data=2/1"), [PORT_TAKEN, {"do": "ok"}])
     assert run.status == "error"
-    assert len(list(fake.folder.glob("*.log"))) == 1
+    assert str(run.reason).endswith("Failed to start RPC server")
+    (log,) = fake.folder.glob("*.log")
+    assert log.name == f"{run.id}.{run.run}.log"
+
+
+def test_where_a_second_process_cannot_be_started_none_is_left(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    started = []
+
+    def start(*args: Any, **kwargs: Any) -> process.WorkerProcess:
+        if started:
+            raise OSError("no more processes")
+        started.append(process.WorkerProcess(*args, **kwargs))
+        return started[0]
+
+    monkeypatch.setattr(local, "WorkerProcess", start)
+    run = run_one(fake, make_point("data=2/1"), {"do": "hang"})
+    assert run.status == "error"
+    assert "no more processes" in str(run.reason)
+    assert started[0].ended
 
 
 def test_a_sweep_goes_on_after_every_kind_of_failure(

@@ -59,7 +59,7 @@ def test_weak_points_hold_the_batch_per_device():
 
 
 def test_a_grid_of_both_regimes_is_refused():
-    with pytest.raises(ValueError, match="strong.*weak"):
+    with pytest.raises(ValueError, match=r"strong.*weak"):
         grid(BASE, global_batch_sizes=(8,), batches_per_device=(8,))
 
 
@@ -97,7 +97,9 @@ def test_slices_are_filled_in_and_stored(chip, mesh, shape):
 
 
 def test_points_written_by_hand_get_their_slice_in_the_sweep():
-    by_hand = BASE.model_copy(update={"chip": "v5e", "mesh": MeshSpec.parse("1/data=4")})
+    by_hand = BASE.model_copy(
+        update={"chip": "v5e", "mesh": MeshSpec.parse("1/data=4")}
+    )
     assert sweep_of(by_hand).points[0].slice_shape == (2, 2)
 
 
@@ -224,7 +226,7 @@ def test_a_sweep_file_is_a_path(tmp_path, capsys):
 def test_a_file_without_a_sweep_says_why_on_one_line(tmp_path, content, words):
     path = tmp_path / "mine.py"
     path.write_text(content)
-    with pytest.raises(ValueError, match="mine.py") as caught:
+    with pytest.raises(ValueError, match=r"mine\.py") as caught:
         load_sweep(str(path))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -1,5 +1,6 @@
 """What is kept of the events of a worker, in whatever pieces they arrive."""
 
+import itertools
 import json
 import math
 
@@ -24,7 +25,7 @@ LINES = b"".join(json.dumps(event).encode() + b"\n" for event in EVENTS)
 def test_events_are_the_same_however_they_are_cut(cuts: list[int]):
     transcript = Transcript(started_at_s=0.0)
     edges = [0, *sorted(cuts), len(LINES)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         transcript.feed(LINES[start:stop], at_s=9.0)
     assert transcript.phase_ends_s == {"start": 1.0, "compile": 3.0}
     assert transcript.warm_up_s == [0.5]

@@ -12,7 +12,6 @@ from meshes.topology import check_slice
 from meshes.topology import num_chips
 from meshes.topology import num_hosts
 from meshes.topology import squarest_slice
-from meshes.topology import torus_spans
 from meshes.topology import wraps
 
 pytestmark = pytest.mark.fast
@@ -131,6 +130,7 @@ def test_slices_that_exist(name, shape) -> None:
         ("v5e", (4, 4, 4), "slice 4x4x4 of v5e needs 2 positive dims, as 16x16"),
         ("v5p", (4, 4), "needs 3 positive dims"),
         ("v5p", (8, 4, 4), "128 chips come as 4x4x8"),
+        ("v5p", (4, 8, 4), "128 chips come as 4x4x8"),
         ("v5p", (2, 2, 32), "128 chips come as 4x4x8"),
         ("v5p", (1, 1, 1), "the nearest have 4"),
         ("v5p", (16, 20, 28), "largest slice has 6144"),
@@ -180,26 +180,3 @@ def test_chips_of_devices() -> None:
         num_chips(chip("v7x"), 3)
     with pytest.raises(ValueError, match=r"0 devices.*take 2"):
         num_chips(chip("v3"), 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "sizes", "spans"),
-    [
-        ("v5e", (16, 16), (256,), [(2, True)]),
-        ("v5e", (16, 16), (16, 16), [(1, True), (1, True)]),
-        ("v5e", (8, 16), (16, 8), [(1, True), (1, False)]),
-        ("v5e", (4, 4), (16,), [(2, False)]),
-        # 4 of a dim of 16 are a line, and so is what is left over.
-        ("v5e", (16, 16), (64, 4), [(1, False), (1, False)]),
-        ("v5p", (4, 4, 4), (64,), [(3, True)]),
-        ("v5p", (4, 4, 4), (16, 4), [(2, True), (1, True)]),
-        ("v5p", (4, 4, 8), (8, 16), [(1, True), (2, True)]),
-        # The two cores of a chip join the innermost axis; alone they are no ring.
-        ("v7x", (4, 4, 4), (64, 2), [(3, True), (1, False)]),
-        ("v7x", (4, 4, 4), (128,), [(3, True)]),
-        ("v5e", (1, 1), (1,), [(1, False)]),
-        ("h200", (8,), (2, 4), [(1, False), (1, False)]),
-    ],
-)
-def test_what_a_mesh_axis_spans(name, shape, sizes, spans) -> None:
-    assert list(torus_spans(chip(name), shape, sizes)) == spans

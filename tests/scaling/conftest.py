@@ -1,6 +1,6 @@
 """Measurements made up for the statistics: known step times, no clock."""
 
-import datetime
+import datetime as dt
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.point import Point
 
-START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-MINUTE = datetime.timedelta(minutes=1)
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+MINUTE = dt.timedelta(minutes=1)
 ENVIRONMENT = Environment(
     versions={"python": "3.11", "jax": "0.10.2", "jaxlib": "0.10.2"},
     device_kind="TPU v5 lite",

@@ -88,7 +88,9 @@ def test_blocks_that_all_differ_are_no_outliers(lab, point):
 def test_above_the_peak(lab, point):
     gpt2 = point(model="gpt2-124m")
     assert point_warnings([lab.run(gpt2, [1.0] * 8) for _ in range(3)]) == ()
-    impossible = [lab.run(gpt2, [1e-4] + [1.0] * 7) for _ in range(3)]
+    impossible = [
+        lab.run(gpt2, [1.0, 1.0, 1.0, 1e-4, 1.0, 1.0, 1.0, 1.0]) for _ in range(3)
+    ]
     warning = only(point_warnings(impossible))
     assert warning.startswith("3 of 24 blocks imply up to ")
     assert "impossible" in warning

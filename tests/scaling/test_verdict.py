@@ -90,6 +90,12 @@ def test_one_run_is_undecided(lab):
     assert "[" not in said
 
 
+def test_no_runs_are_asked_of_what_is_not_measured(lab):
+    plan = {"1/1": 1, "1/data=2": 0.81}
+    said = say(lab.scaled(plan, noise=0.02, provenance="compiled"))
+    assert said.endswith("; the bounds span 0.8.")
+
+
 def test_how_a_curve_ends(lab, point):
     runs = lab.scaled({"1/1": 1, "1/data=2": 0.95})
     runs.append(lab.failed(point(mesh="1/data=4"), "out_of_memory"))

@@ -1,0 +1,231 @@
+"""The training step on eight CPU devices, with a model of one small layer."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from experiments import train
+from experiments.compilations import CompilationCounter
+from experiments.train import TrainStep
+from experiments.train import build_step
+from experiments.train import next_token_loss
+from experiments.train import state_bytes_per_device
+from meshes.build import build_mesh
+from meshes.build import named_sharding
+from meshes.spec import MeshSpec
+from models.config import ModelConfig
+from models.counts import num_parameters
+from models.presets import MODELS
+from scaling.point import Point
+
+pytestmark = pytest.mark.fast
+
+MINUTE = ModelConfig(
+    name="minute",
+    source="this test",
+    num_layers=1,
+    embed_dim=32,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=8,
+    mlp_dim=64,
+    vocab_size=256,
+    max_seq_len=32,
+)
+MESHES = ("1/1", "1/data=8", "1/fsdp=8", "1/data=2,fsdp=2,tensor=2")
+
+
+@pytest.fixture(autouse=True)
+def minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "minute", MINUTE)
+
+
+def point_of(mesh: str = "1/1", **fields: object) -> Point:
+    return Point.model_validate(
+        {
+            "model": "minute",
+            "chip": "cpu",
+            "mesh": mesh,
+            "global_batch_size": 16,
+            "seq_len": 16,
+            "compute_dtype": "float32",
+            **fields,
+        }
+    )
+
+
+def step_of(point: Point) -> TrainStep:
+    devices = jax.devices()[: point.mesh.num_devices]
+    return build_step(point, build_mesh(point.mesh, devices))
+
+
+def tokens(seed: int = 0) -> np.ndarray:
+    # A short cycle, so that a few steps learn something.
+    start = np.random.default_rng(seed).integers(50, size=(16, 1))
+    return ((start + np.arange(17)) % 50).astype(np.int32)
+
+
+def run(point: Point, steps: int = 4) -> tuple[list[float], list[int], TrainStep]:
+    """Returns the losses, the compilations in each step, and the step."""
+    step = step_of(point)
+    state = step.init()
+    counter = CompilationCounter()
+    with counter:
+        compiled = step.compile()
+    losses, compilations = [], [counter.count]
+    for number in range(steps):
+        batch = jax.device_put(tokens(number), step.abstract_batch.sharding)
+        before = counter.count
+        with counter:
+            state, loss = jax.block_until_ready(compiled(state, batch))
+        compilations.append(counter.count - before)
+        losses.append(float(loss))
+    return losses, compilations, step
+
+
+@pytest.fixture(scope="module")
+def on_one_device() -> list[float]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MODELS, "minute", MINUTE)
+        return run(point_of("1/1"))[0]
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_every_mesh_gives_the_same_losses_and_compiles_once(mesh, on_one_device):
+    losses, compilations, _ = run(point_of(mesh))
+    # The same sums in another order; eight digits is what float32 leaves of them.
+    assert losses == pytest.approx(on_one_device, rel=2e-6)
+    assert losses[0] == pytest.approx(math.log(256), rel=0.02)
+    assert losses[-1] < losses[0] - 0.2
+    assert compilations == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"accumulation": 2},
+        {"accumulation": 8, "mesh": "1/fsdp=2"},
+        {"layers": "unrolled"},
+        {"remat": "full"},
+    ],
+)
+def test_how_it_is_computed_does_not_change_what(fields, on_one_device):
+    losses, compilations, _ = run(point_of(**fields))
+    assert losses == pytest.approx(on_one_device, rel=2e-6)
+    assert sum(compilations) == 1
+
+
+def test_bfloat16_parameters_stay_so_and_learn():
+    point = point_of(param_dtype="bfloat16", compute_dtype="bfloat16", accumulation=2)
+    step = step_of(point)
+    state = step.init()
+    compiled = step.compile()
+    first = None
+    for number in range(6):
+        batch = jax.device_put(tokens(number), step.abstract_batch.sharding)
+        state, loss = compiled(state, batch)
+        first = float(loss) if first is None else first
+    assert float(loss) < first - 0.2
+    assert {leaf.dtype for leaf in jax.tree.leaves(state.params)} == {jnp.bfloat16}
+    assert loss.dtype == jnp.float32
+
+
+def test_initial_state_is_the_same_on_every_mesh_and_committed_to_it():
+    values = []
+    for mesh in MESHES:
+        step = step_of(point_of(mesh))
+        state = step.init()
+        for leaf in jax.tree.leaves(state):
+            assert leaf.committed
+            assert leaf.sharding.device_set == set(step.mesh.devices.flat)
+        values.append([np.asarray(leaf) for leaf in jax.tree.leaves(state)])
+    for other in values[1:]:
+        for expected, found in zip(values[0], other, strict=True):
+            np.testing.assert_array_equal(expected, found)
+
+
+def test_moments_lie_where_their_parameters_do():
+    step = step_of(point_of("1/data=2,fsdp=2,tensor=2"))
+    state = step.init()
+    adam = state.moments[0]
+    for moment in (adam.mu, adam.nu):
+        same = jax.tree.map(lambda p, m: p.sharding == m.sharding, state.params, moment)
+        assert all(jax.tree.leaves(same))
+    assert adam.count.sharding.is_fully_replicated
+    sharded = [not x.sharding.is_fully_replicated for x in jax.tree.leaves(adam.mu)]
+    assert all(sharded)
+
+
+@pytest.mark.parametrize(("mesh", "shards"), [("1/data=8", 1), ("1/fsdp=8", 8)])
+def test_state_bytes_per_device(mesh, shards):
+    step = step_of(point_of(mesh))
+    state = step.init()
+    found = state_bytes_per_device(state)
+    # Parameters and two moments in float32, split as evenly as the mesh allows.
+    ideal = 3 * 4 * num_parameters(MINUTE) / shards
+    assert ideal <= found <= 1.1 * ideal
+    on_device = sum(
+        shard.data.nbytes
+        for leaf in jax.tree.leaves(state)
+        for shard in leaf.addressable_shards
+        if shard.device == step.mesh.devices.flat[0]
+    )
+    assert found == on_device
+
+
+def test_the_state_is_donated():
+    step = step_of(point_of())
+    state = step.init()
+    batch = jax.device_put(tokens(), step.abstract_batch.sharding)
+    step.compile()(state, batch)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
+def test_a_batch_that_lies_otherwise_is_refused():
+    step = step_of(point_of("1/data=8"))
+    batch = jax.device_put(tokens(), named_sharding(step.mesh, ()))
+    with pytest.raises(ValueError, match="sharding"):
+        step.compile()(step.init(), batch)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "accumulation"), [("1/data=8", 4), ("1/data=2,fsdp=2", 8)]
+)
+def test_micro_batches_that_do_not_divide_are_refused(mesh, accumulation):
+    with pytest.raises(ValueError, match=f"accumulation {accumulation}"):
+        step_of(point_of(mesh, accumulation=accumulation))
+
+
+def test_the_matmul_form_is_the_points_not_the_attached_devices():
+    assert "cpu" in jax.devices()[0].device_kind
+    assert train._matmul_form(point_of()) == "flat"
+    assert train._matmul_form(point_of(chip="v5e")) == "plain"
+
+
+def test_loss_is_the_mean_cross_entropy():
+    logits = jax.random.normal(jax.random.key(0), (3, 5, 7), jnp.bfloat16) * 4
+    targets = jax.random.randint(jax.random.key(1), (3, 5), 0, 7)
+    expected = optax.softmax_cross_entropy_with_integer_labels(
+        logits.astype(jnp.float32), targets
+    ).mean()
+    found = next_token_loss(logits, targets)
+    assert found.dtype == jnp.float32
+    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_loss_leaves_logits_sharded_along_the_vocabulary():
+    mesh = build_mesh(MeshSpec.parse("1/tensor=8"))
+    logits = jax.ShapeDtypeStruct(
+        (2, 4, 64), jnp.float32, sharding=named_sharding(mesh, ("batch", "seq", "vocab"))
+    )
+    targets = jax.ShapeDtypeStruct(
+        (2, 4), jnp.int32, sharding=named_sharding(mesh, ("batch", "seq"))
+    )
+    with jax.set_mesh(mesh):
+        program = jax.jit(next_token_loss).lower(logits, targets).compile().as_text()
+    assert "all-gather" not in program
+    assert "all-reduce" in program
