@@ -37,6 +37,7 @@ DISTRIBUTIONS = (
 
 FLAG_NAMES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "CUDA_VISIBLE_DEVICES")
 FLAG_PREFIXES = ("JAX_", "XLA_PYTHON_", "NCCL_", "MEGASCALE_", "TPU_")
+"""Of those that begin so, JAX sets some itself; see `arrived`."""
 SET_BY_RUNNER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
 """The runner derives these from the point, so they say nothing that it does not."""
 
@@ -89,6 +90,20 @@ def flags(environ: Mapping[str, str]) -> dict[str, str]:
         if name not in SET_BY_RUNNER
         and (name in FLAG_NAMES or name.startswith(FLAG_PREFIXES))
     }
+
+
+def arrived(sent: Mapping[str, str], seen: Mapping[str, str]) -> dict[str, str]:
+    """Returns the flags that were sent, with the value a worker saw where it differs.
+
+    JAX adds variables and appends to some (`LIBTPU_INIT_ARGS`) when it is imported.
+    That follows from its version, and the parent, which has to know whether a stored
+    run is of today's environment, cannot know it: additions are left out.
+    """
+    result: dict[str, str] = {}
+    for name, value in sent.items():
+        found = seen.get(name, "")
+        result[name] = value if value in found else found
+    return result
 
 
 @functools.cache

@@ -135,7 +135,7 @@ def _with_platform(environment: Environment, transcript: Transcript) -> Environm
         update={
             "device_kind": platform.device_kind,
             "versions": {**environment.versions, **platform.versions},
-            "flags": environments.flags(platform.flags),
+            "flags": environments.arrived(environment.flags, platform.flags),
         }
     )
 

@@ -5,7 +5,8 @@
 SCRIPT is a JSON file: behaviours by `<mesh> B=<batch>`, `*` for all others; a
 behaviour may be a list with one entry for each process. Keys of a behaviour:
 
-    do          ok, failed, signal, exit, hang, never, exit_early, hang_at_exit
+    do          ok, failed, signal, exit, hang, never, devour (memory, without
+                end), exit_early, hang_at_exit
     after       steps before it does that (default 2)
     before      a phase before whose end it does that instead
     step_s      how long a step takes (default 0.002)
@@ -118,6 +119,10 @@ class Worker:
             os.kill(os.getpid(), signal.Signals[self.how["signal"]])
         if what == "exit":
             sys.exit(self.how["code"])
+        if what == "devour":
+            kept = []
+            while True:
+                kept.append(bytearray(2**24))
         if what == "hang":
             time.sleep(3600)
 

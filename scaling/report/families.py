@@ -53,6 +53,8 @@ class Family:
     environment: str
     """Names the environment that all its points share; empty where nothing ran."""
     series: tuple[Series, ...]
+    part: int = 0
+    """Counts the families that a larger one was split into; the first holds `best`."""
 
     @property
     def breaks(self) -> bool:
@@ -119,7 +121,7 @@ def _split(members: Sequence[Judged], points: Mapping[str, Point]) -> Iterator[F
     if curve.kind == "scaling" and len(batches) == 1:
         settings = [*batches, *settings]
     named = tuple(_named(members).items())
-    for start in range(0, len(named), len(SWATCHES)):
+    for part, start in enumerate(range(0, len(named), len(SWATCHES))):
         yield Family(
             kind=curve.kind,
             regime=curve.regime,
@@ -133,6 +135,7 @@ def _split(members: Sequence[Judged], points: Mapping[str, Point]) -> Iterator[F
                     named[start : start + len(SWATCHES)]
                 )
             ),
+            part=part,
         )
 
 

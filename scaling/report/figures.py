@@ -33,9 +33,9 @@ def draw_panel(figure: Figure, panel: Panel) -> alt.LayerChart:
     x, y = scales.x_domain(figure), scales.y_domain(figure, panel)
     parts = [
         _axes(panel, x, y),
-        *layers.reference_layers(panel, x),
-        *layers.series_layers(panel),
-        *layers.failure_layers(panel),
+        *layers.reference_layers(panel, x, y),
+        *layers.series_layers(panel, x),
+        *layers.failure_layers(panel, x),
         *layers.note_layers(panel, x),
         *([] if panel.marks else [layers.nothing_layer()]),
     ]

@@ -42,20 +42,20 @@ def chart(rows: Iterable[Row]) -> alt.Chart:
     return alt.Chart(alt.Data(values=[dict(row) for row in rows]))
 
 
-def series_layers(panel: Panel) -> Iterator[alt.Chart]:
+def series_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
     """Yields intervals, line and points of each series and provenance."""
     lines: dict[tuple[int, Provenance], list[Mark]] = {}
     for mark in sorted(panel.marks, key=lambda each: each.x):
         if mark.y is not None:
             lines.setdefault((mark.series, mark.provenance), []).append(mark)
     for (series, provenance), marks in lines.items():
-        offset = _offset(panel, series)
+        offset = _offset(panel, series, x)
         yield from _bounds(marks, series, provenance, offset)
         yield _line(marks, series, provenance, offset)
         yield _points(marks, series, provenance, offset)
 
 
-def failure_layers(panel: Panel) -> Iterator[alt.Chart]:
+def failure_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
     """Yields a cross on the floor of the plot for each point without a number."""
     statuses: dict[float, dict[str, None]] = {}
     for mark in panel.marks:
@@ -69,11 +69,11 @@ def failure_layers(panel: Panel) -> Iterator[alt.Chart]:
                     stroke=SWATCHES[mark.series].light,
                     strokeWidth=2,
                     opacity=1,
-                    xOffset=_offset(panel, mark.series),
+                    xOffset=_offset(panel, mark.series, x),
                 )
                 .encode(X, alt.YValue(HEIGHT - 8), WORDS)
             )
-    words = [{"x": x, "text": ", ".join(found)} for x, found in statuses.items()]
+    words = [{"x": at, "text": ", ".join(found)} for at, found in statuses.items()]
     if words:
         yield (
             chart(words)
@@ -82,10 +82,11 @@ def failure_layers(panel: Panel) -> Iterator[alt.Chart]:
         )
 
 
-def reference_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
+def reference_layers(panel: Panel, x: Domain, y: Domain) -> Iterator[alt.Chart]:
     """Yields ideal scaling from each baseline, and the threshold."""
     for devices, tokens_per_s in panel.starts:
-        ends = (devices, x[1])
+        # Ends in the plot: a clipped line makes the PNG twice as slow.
+        ends = (devices, min(x[1], devices * y[1] / tokens_per_s))
         yield _muted_line([{"x": n, "y": tokens_per_s * n / devices} for n in ends])
     if panel.threshold is not None:
         yield _muted_line([{"x": each, "y": panel.threshold} for each in x])
@@ -104,10 +105,11 @@ def reference_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
 def note_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
     """Yields a flag from the top of the plot for each note, one below the other.
 
-    Its pole ends at the point that it is about.
+    Its pole ends at the point that it is about; several series share one in grey.
     """
     for row, note in enumerate(panel.notes):
-        colour = SWATCHES[note.series].light
+        alone = len(note.series) == 1
+        colour = SWATCHES[note.series[0]].light if alone else MUTED
         left = math.log(note.x / x[0]) > math.log(x[1] / x[0]) / 2
         top = 8 + NOTE_HEIGHT * row
         yield (
@@ -116,7 +118,7 @@ def note_layers(panel: Panel, x: Domain) -> Iterator[alt.Chart]:
                 color=colour,
                 strokeDash=[2, 2],
                 strokeWidth=1.2,
-                xOffset=_offset(panel, note.series),
+                xOffset=_offset(panel, note.series[0], x) if alone else 0,
                 aria=False,
             )
             .encode(X, Y, alt.Y2Value(top))
@@ -145,10 +147,16 @@ def nothing_layer() -> alt.Chart:
     )
 
 
-def _offset(panel: Panel, series: int) -> float:
-    """Returns the pixels sideways of a series, symmetric over those in the panel."""
+def _offset(panel: Panel, series: int, x: Domain) -> float:
+    """Returns the pixels sideways of a series, symmetric over those in the panel.
+
+    Together they take a third of the way to the double at most, so that every mark is
+    nearest to its own tick.
+    """
     numbers = sorted({mark.series for mark in panel.marks})
-    return DODGE * (numbers.index(series) - (len(numbers) - 1) / 2)
+    octave = WIDTH / math.log2(x[1] / x[0])
+    step = min(DODGE, octave / 3 / len(numbers))
+    return step * (numbers.index(series) - (len(numbers) - 1) / 2)
 
 
 def _bounds(
@@ -163,11 +171,11 @@ def _bounds(
     colour = SWATCHES[series].light
     low, high = alt.Y("low:Q"), alt.Y2("high:Q")
     if rows and provenance in BANDED:
-        area = chart(rows).mark_area(color=colour, opacity=0.14, clip=True, aria=False)
+        area = chart(rows).mark_area(color=colour, opacity=0.14, aria=False)
         yield area.encode(X, low, high)
     elif rows:
         rule = chart(rows).mark_rule(
-            color=colour, strokeWidth=1.6, xOffset=offset, clip=True, aria=False
+            color=colour, strokeWidth=1.6, xOffset=offset, aria=False
         )
         yield rule.encode(X, low, high)
         caps = [
@@ -179,7 +187,6 @@ def _bounds(
             size=CAP_SIZE,
             thickness=1.6,
             xOffset=offset,
-            clip=True,
             aria=False,
         )
         yield cap.encode(X, Y)
@@ -195,7 +202,6 @@ def _line(
             strokeWidth=1.8,
             strokeDash=list(LOOKS[provenance].dash) or [1, 0],
             xOffset=offset,
-            clip=True,
             aria=False,
         )
         .encode(X, Y)
@@ -222,5 +228,5 @@ def _points(
 
 
 def _muted_line(rows: list[dict[str, float]]) -> alt.Chart:
-    line = chart(rows).mark_line(color=MUTED, strokeWidth=1, clip=True, aria=False)
+    line = chart(rows).mark_line(color=MUTED, strokeWidth=1, aria=False)
     return line.encode(X, Y)

@@ -46,12 +46,12 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A place on the x axis with a few words: where a series breaks."""
+    """A place on the x axis with a few words: where series break."""
 
-    series: int
+    series: tuple[int, ...]
     x: float
     y: float
-    """Where the point itself stands."""
+    """Where the highest of their points stands."""
     text: str
 
 
@@ -246,6 +246,8 @@ def _values(
 
 
 def _notes(family: Family, direction: Direction) -> Iterator[Note]:
+    broken: dict[int, list[tuple[int, float]]] = {}
+    threshold = 0.0
     for series, judged in _judged(family, direction):
         found = judged.breakdown
         for point in judged.curve.points:
@@ -254,12 +256,17 @@ def _notes(family: Family, direction: Direction) -> Iterator[Note]:
                 and point.num_devices == found.first_bad_devices
                 and point.efficiency is not None
             ):
-                yield Note(
-                    series=series.number,
-                    x=point.num_devices,
-                    y=point.efficiency,
-                    text=f"below {found.threshold:g} from {point.num_devices}",
-                )
+                threshold = found.threshold
+                at = (series.number, point.efficiency)
+                broken.setdefault(point.num_devices, []).append(at)
+    for devices, places in sorted(broken.items()):
+        several = f" ({len(places)} series)" if len(places) > 1 else ""
+        yield Note(
+            series=tuple(number for number, _ in places),
+            x=devices,
+            y=max(efficiency for _, efficiency in places),
+            text=f"below {threshold:g} from {devices}{several}",
+        )
 
 
 def _starts(family: Family, direction: Direction) -> tuple[tuple[float, float], ...]:

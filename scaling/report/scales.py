@@ -12,7 +12,9 @@ Domain = tuple[float, float]
 X_MARGIN = 1.15
 """Factor left free at both ends, so that marks are not cut."""
 Y_MARGIN = 1.2
-EFFICIENCY_TOP = 1.15
+EFFICIENCY_TOP = 1.12
+NOTE_ROOM = 0.085
+"""Of efficiency, for each row of notes above the curves."""
 STEPS = ((1, 2, 5), (1, 2, 3, 5, 7), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
 """Leading digits of ticks on a logarithmic axis, from sparse to dense."""
 
@@ -30,7 +32,8 @@ def y_domain(figure: Figure, like: Panel) -> Domain:
     """
     ys = [y for mark in _marks(figure, like) for y in _values(mark)]
     if like.shown == "efficiency":
-        return 0.0, max(EFFICIENCY_TOP, *(y * 1.05 for y in ys))
+        rows = max(len(panel.notes) for row in figure.rows for panel in row)
+        return 0.0, max(EFFICIENCY_TOP, *(y * 1.05 for y in ys)) + NOTE_ROOM * rows
     if not ys:
         return (1.0, 10.0) if like.logarithmic else (0.0, 1.0)
     if like.logarithmic:

@@ -27,8 +27,8 @@ from scaling.report.projection import project
 from scaling.report.tables import write_points
 from scaling.report.tables import write_samples
 
-MAX_FIGURES = 8
-"""Drawn of each kind, those where scaling breaks first; a chart takes about 0.2 s."""
+MAX_FIGURES = 4
+"""Drawn of each kind, those where scaling breaks first; one takes about a second."""
 _PICTURE = re.compile(r"(analytic_)?(strong|weak|load)(_\d+)?\.(svg|png)")
 
 
@@ -77,7 +77,9 @@ def _shown(found: Sequence[Family]) -> list[Family]:
     kept: list[Family] = []
     for kind in ("scaling", "load"):
         of_kind = [each for each in found if each.kind == kind]
-        kept += sorted(of_kind, key=lambda each: not each.breaks)[:MAX_FIGURES]
+        kept += sorted(of_kind, key=lambda each: (each.part, not each.breaks))[
+            :MAX_FIGURES
+        ]
     return [each for each in found if each in kept]
 
 

@@ -1,6 +1,7 @@
 """The parent's view of a run's environment."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ def test_what_the_runner_derives_from_the_point_is_no_flag():
     assert environment.flags(environ) == {}
 
 
+def test_a_flag_that_does_not_arrive_is_recorded_as_the_worker_saw_it():
+    sent = {"XLA_FLAGS": "--a", "LIBTPU_INIT_ARGS": "--b", "NCCL_ALGO": "Ring"}
+    seen = {"XLA_FLAGS": "--c", "LIBTPU_INIT_ARGS": "--b --set_by_jax", "TPU_X": "1"}
+    assert environment.arrived(sent, seen) == {
+        "XLA_FLAGS": "--c",
+        "LIBTPU_INIT_ARGS": "--b",
+        "NCCL_ALGO": "",
+    }
+
+
 def test_the_key_is_the_same_before_and_after_the_worker_names_its_device():
     before = environment.parent_environment(num_cores=1, environ={})
     after = before.model_copy(update={"device_kind": "cpu"})
@@ -69,6 +80,47 @@ def test_the_hash_follows_what_measures_and_nothing_else(sources: Path):
     assert changed != before
     (sources / "models/b.py").write_text("")
     assert environment.code_hash(sources) not in (before, changed)
+
+
+MEASURES_NOTHING = {
+    # What a run is called, looked up as, and told in; not what is timed.
+    "experiments/environment.py",
+    "experiments/memory_errors.py",
+    "meshes/chip.py",
+    "meshes/gpu_chips.py",
+    "meshes/hardware.py",
+    "meshes/tpu_chips.py",
+    "scaling/measurement.py",
+    "scaling/point.py",
+}
+
+
+def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
+    root = environment.SOURCE_ROOT
+    program = (
+        "import sys\n"
+        "import experiments.worker, experiments.measure, experiments.checkpoint\n"
+        "import experiments.batches, experiments.data\n"
+        "for module in list(sys.modules.values()):\n"
+        "    print(getattr(module, '__file__', None))\n"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    loaded = {Path(line) for line in printed.splitlines() if line != "None"}
+    ours = {
+        path.relative_to(root).as_posix()
+        for path in loaded
+        if path.is_relative_to(root)
+        and path.relative_to(root).parts[0] in ("experiments", "meshes", "models", "scaling")
+        and path.name != "__init__.py"
+    }
+    hashed = {
+        path.relative_to(root).as_posix()
+        for pattern in environment.MEASURING_SOURCES
+        for path in root.glob(pattern)
+    }
+    assert "experiments/timing.py" in ours
+    assert ours - hashed == MEASURES_NOTHING & ours
 
 
 def test_every_measuring_source_is_there():

