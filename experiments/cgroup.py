@@ -20,7 +20,7 @@ def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float | Non
     """Returns how many cores' worth of time the group may use; None if unlimited."""
     quotas = [
         quota
-        for folder in _folders("cpu", mount, membership)
+        for folder in folders("cpu", mount, membership)
         if (quota := _quota(folder)) is not None
     ]
     return min(quotas, default=None)
@@ -32,7 +32,7 @@ def memory_limit_bytes(
     """Returns how much memory the group may use; None if unlimited."""
     limits = [
         limit
-        for folder in _folders("memory", mount, membership)
+        for folder in folders("memory", mount, membership)
         for name in ("memory.max", "memory.limit_in_bytes")
         if (limit := _number(folder / name)) is not None and limit < _UNLIMITED_BYTES
     ]
@@ -44,7 +44,7 @@ def oom_kills(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int | None:
 
     None where nothing counts them, as in the root group of version 2.
     """
-    for folder in _folders("memory", mount, membership):
+    for folder in folders("memory", mount, membership):
         for name in ("memory.events", "memory.oom_control"):
             for line in _lines(folder / name):
                 key, _, value = line.partition(" ")
@@ -53,7 +53,7 @@ def oom_kills(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int | None:
     return None
 
 
-def _folders(controller: str, mount: Path, membership: Path) -> Iterator[Path]:
+def folders(controller: str, mount: Path, membership: Path) -> Iterator[Path]:
     """Yields the group's folder and its ancestors', innermost first."""
     for line in _lines(membership):
         _, controllers, path = line.split(":", 2)

@@ -38,8 +38,12 @@ DISTRIBUTIONS = (
 FLAG_NAMES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "CUDA_VISIBLE_DEVICES")
 FLAG_PREFIXES = ("JAX_", "XLA_PYTHON_", "NCCL_", "MEGASCALE_", "TPU_")
 """Of those that begin so, JAX sets some itself; see `arrived`."""
-SET_BY_RUNNER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
-"""The runner derives these from the point, so they say nothing that it does not."""
+SET_BY_RUNNER = (
+    "JAX_PLATFORMS",
+    "JAX_NUM_CPU_DEVICES",
+    "JAX_ENABLE_PREEMPTION_SERVICE",
+)
+"""The same for all runs or derived from the point, so they say nothing of their own."""
 
 MEASURING_SOURCES = (
     "models/*.py",

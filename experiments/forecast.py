@@ -38,6 +38,15 @@ class Forecast:
         platform = hardware.chip(point.chip).platform
         return RUN_OVERHEAD_S[platform] + self._guessed_steps_s
 
-    def left_s(self, turns: Iterable[Turn]) -> float:
-        """Returns the time that `turns` will take together."""
-        return sum(self.run_s(turn.point) for turn in turns)
+    def left_s(self, turns: Iterable[Turn], *, elapsed_s: float = 0.0) -> float:
+        """Returns the time of `turns`, the first of which has run for `elapsed_s`.
+
+        As long as nothing is known, a run that takes longer than was guessed says the
+        same of the others.
+        """
+        expected_s = [self.run_s(turn.point) for turn in turns]
+        if not expected_s:
+            return 0.0
+        first_s, *others_s = expected_s
+        slower = 1.0 if self._durations_s else max(1.0, elapsed_s / first_s)
+        return max(0.0, first_s - elapsed_s) + slower * sum(others_s)

@@ -51,7 +51,7 @@ def noticed() -> Iterator[Interrupt]:
     # Only the main thread may set handlers, and an ignored signal (nohup) stays so.
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handle)
     try:
         yield interrupt

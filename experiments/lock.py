@@ -13,7 +13,7 @@ FILE_NAME = ".lock"
 
 
 class FolderBusyError(ValueError):
-    """Another runner is writing into the folder; the message says what to do."""
+    """The folder cannot be written to now; the message says why and what to do."""
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise ValueError(
+        raise FolderBusyError(
             f"cannot write to {folder}: {error.strerror}; give another folder with "
             "--results"
         ) from error

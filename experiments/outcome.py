@@ -67,6 +67,8 @@ def outcome(
     if ending == "timeout":
         return Outcome(status="timeout", reason=_timeout_reason(ends, limits))
     root = _root(ends)
+    if root is not None and _gave_up_on_a_stopped_peer(root, ends):
+        return Outcome(status="hang", reason=_hang_reason(ends, limits))
     if root is not None:
         return _failure(root, oom_kill_counted, many=len(ends) > 1)
     if reason := _why_not_ok(ends, num_devices):
@@ -94,6 +96,15 @@ def _root(ends: Sequence[ProcessEnd]) -> ProcessEnd | None:
         end for end in abnormal if (end.abnormal_at_s or 0) - first_s <= _TOGETHER_S
     ]
     return min(together, key=lambda end: (_suspicion(end), end.abnormal_at_s))
+
+
+def _gave_up_on_a_stopped_peer(root: ProcessEnd, ends: Sequence[ProcessEnd]) -> bool:
+    """Returns whether JAX aborted because a peer that is stopped gave no sign of life.
+
+    It does so after a time of its own, which may be shorter than the limit for hangs.
+    """
+    aborted = end_signal(root.exit_code) == signal.SIGABRT
+    return aborted and any(end.state == "T" for end in ends if end is not root)
 
 
 def _suspicion(end: ProcessEnd) -> int:
@@ -181,6 +192,8 @@ def _hang_reason(ends: Sequence[ProcessEnd], limits: Limits) -> str:
         text = f"finished, but did not exit within {limits.hang_s:g} s"
     else:
         text = f"no step finished for {limits.hang_s:g} s; {_last_steps(ends)}"
+    if any(end.abnormal_at_s is not None for end in ends):
+        text = f"given up by its peers; {_last_steps(ends)}"
     return f"{text}; stopped: process {', '.join(stopped)}" if stopped else text
 
 

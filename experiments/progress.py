@@ -7,6 +7,7 @@ run that takes long says so in a line of its own now and then.
 import math
 import sys
 import time
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import TextIO
@@ -36,7 +37,7 @@ class Progress:
         self._labels: dict[str, str] = {}
         self._now = ""
         self._now_since_s = 0.0
-        self._left_s = 0.0
+        self._left_s: Callable[[float], float] = lambda elapsed_s: 0.0
         self._began_s = self._shown_s = time.monotonic()
 
     def begin(self, points: Sequence[Point], notes: Sequence[str]) -> None:
@@ -48,17 +49,22 @@ class Progress:
         if self._stream.isatty():
             self._start_live()
 
-    def doing(self, what: str, *, left_s: float) -> None:
-        """Says what goes on from now, and how long everything will still take."""
-        self._now = what
+    def running(
+        self,
+        turn: Turn,
+        *,
+        number: int,
+        total: int,
+        left_s: Callable[[float], float],
+    ) -> None:
+        """Says which run goes on from now.
+
+        `left_s` returns the time left for all from the time this run has taken.
+        """
+        self._now = f"{number}/{total}  {self._labels[turn.point.id]}"
         self._left_s = left_s
         self._now_since_s = self._shown_s = time.monotonic()
         self._show_live()
-
-    def running(self, turn: Turn, *, number: int, total: int, left_s: float) -> None:
-        """Says which run goes on from now."""
-        what = f"{number}/{total}  {self._labels[turn.point.id]}"
-        self.doing(what, left_s=left_s)
 
     def tick(self) -> None:
         """Shows that time passes; cheap, and called about once a second."""
@@ -76,8 +82,6 @@ class Progress:
         self, run: Measurement, *, number: int, total: int, left_s: float
     ) -> None:
         """Writes the line of a run, with the time passed and the time left."""
-        self._left_s = left_s
-        self._now_since_s = time.monotonic()
         place = f"{number:>{len(str(total))}}/{total}"
         times = f"{self._elapsed()}, {about(left_s)} left"
         text = f"{place}  {self._labels[run.id]}  {result(run)}"
@@ -103,14 +107,15 @@ class Progress:
         return f"{whole(time.monotonic() - self._began_s)} passed"
 
     def _status(self) -> str:
-        now_s = time.monotonic()
-        left_s = max(0.0, self._left_s - (now_s - self._now_since_s))
-        since = f"for {whole(now_s - self._now_since_s)}"
-        return f"{self._now}  {since}  ({self._elapsed()}, {about(left_s)} left)"
+        since_s = time.monotonic() - self._now_since_s
+        times = f"{self._elapsed()}, {about(self._left_s(since_s))} left"
+        return f"{self._now}  for {whole(since_s)}  ({times})"
 
     def _line(self, text: str) -> None:
         if self._live is not None:
-            self._live.console.print(text, markup=False, highlight=False)
+            self._live.console.print(
+                text, markup=False, highlight=False, soft_wrap=True
+            )
         else:
             print(text, file=self._stream, flush=True)
 

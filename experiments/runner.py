@@ -76,7 +76,8 @@ def run_sweep(
       progress: where a person can follow.
 
     Raises:
-      ValueError: if `only` fits no point, or another runner is at work in the folder.
+      ValueError: if `only` fits no point.
+      FolderBusyError: if another runner is at work in the folder, or it is read-only.
     """
     points = schedule.selected(sweep.points, only)
     places = Places.of(results, sweep.name)
@@ -224,7 +225,9 @@ class _Sweep:
             turn,
             number=self._num_ended + 1,
             total=self._num_ended + len(self._turns),
-            left_s=self._forecast.left_s(self._turns),
+            left_s=lambda elapsed_s: self._forecast.left_s(
+                self._turns, elapsed_s=elapsed_s
+            ),
         )
         if (smaller := schedule.dominating(point, self._exhausted())) is not None:
             reason = (

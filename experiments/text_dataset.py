@@ -26,7 +26,7 @@ bytes; the rest of a larger dataset is left out, which the log then says."""
 _VERSION = "1.0.0"
 
 
-class TextTokens(tfds.core.GeneratorBasedBuilder):
+class TextTokens(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """Records `{"tokens": [seq_len + 1]}` in document order."""
 
     VERSION = tfds.core.Version(_VERSION)
@@ -140,6 +140,7 @@ def _write(corpus: Corpus, seq_len: int, data_dir: Path) -> Path:
         data_dir=data_dir,
         file_format="array_record",
     )
+    tfds.disable_progress_bar()
     builder.download_and_prepare()
     return Path(builder.data_path)
 

@@ -51,7 +51,7 @@ class Attention(nnx.Module):
         constrain = self.computation.constrain
         kv_axes = ("batch", "seq", "kv_heads", "head_dim")
         axes = ("batch", "seq", "heads", "head_dim")
-        attended = _att(
+        attended = jax.nn.dot_product_attention(
             constrain(query, axes),
             constrain(key, kv_axes),
             constrain(value, kv_axes),
@@ -59,17 +59,3 @@ class Attention(nnx.Module):
             implementation="xla",
         )
         return self.output(constrain(attended, axes))
-
-import jax.numpy as jnp, os
-def _att(q, k, v, is_causal, implementation):
-    if "e" not in os.environ.get("EXP", ""):
-        return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="xla")
-    B, T, N, H = q.shape
-    K = k.shape[2]
-    q = q.reshape(B, T, K, N // K, H)
-    s = jnp.einsum("btkgh,bskh->bkgts", q, k, preferred_element_type=jnp.float32) * (H ** -0.5)
-    pos = jnp.arange(T)
-    bias = jnp.where(pos[:, None] >= pos, 0.0, -1e30).astype(jnp.float32)
-    p = jax.nn.softmax(s + bias, axis=-1).astype(v.dtype)
-    o = jnp.einsum("bkgts,bskh->btkgh", p, v)
-    return o.reshape(B, T, N, H)

@@ -53,11 +53,16 @@ class ModelConfig(BaseModel):
     """Whether the output projection is the transposed embedding table."""
 
     @model_validator(mode="after")
-    def _heads_share_evenly(self) -> "ModelConfig":
+    def _heads_fit(self) -> "ModelConfig":
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_heads {self.num_heads} of model {self.name!r} is not a multiple "
                 f"of num_kv_heads {self.num_kv_heads}"
+            )
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise ValueError(
+                f"head_dim {self.head_dim} of model {self.name!r} is odd; rotary "
+                "positions turn pairs"
             )
         return self
 

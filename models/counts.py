@@ -124,9 +124,38 @@ def activation_bytes_per_token(
 ) -> float:
     """Returns the bytes of one token alive when the forward pass has ended.
 
-    Placeholder.
+    On a device of a mesh where `tensor` devices share heads, mlp and vocabulary; the
+    residual stream is whole on each. Per layer, with f = 1 (2 with a gate) arrays
+    before the activation:
+
+    - `full`: its input, c·D
+    - `dots`: its input and what the backward pass reads of the dense matmuls'
+      outputs, c·(2·D + h·(H + 2·K) + f·F)
+    - `none`: every input of a matmul, a norm or an activation, and the weights of
+      attention in float32 for the softmax and in c for the matmul,
+      c·(4·D + h·(2·H + 2·K) + (f + 1)·F) + H·S·(4 + c), without the c in float32
+
+    After the layers: the final norm's input and output and float32 logits,
+    2·c·D + 4·V. Not in it: what the backward pass of one layer needs at a time, and
+    kernels, of which unrolled layers may keep copies in the compute dtype.
     """
-    raise NotImplementedError
+    heads, kv_heads = config.num_heads, config.num_kv_heads
+    mlp = config.mlp_dim * (2 if config.gated else 1)
+    weights = heads * seq_len * (4 + (compute_bytes if compute_bytes < 4 else 0))
+    whole, split, attention = {
+        "full": (1, 0, 0),
+        "dots": (2, config.head_dim * (heads + 2 * kv_heads) + mlp, 0),
+        "none": (
+            4,
+            config.head_dim * 2 * (heads + kv_heads) + mlp + config.mlp_dim,
+            weights,
+        ),
+    }[remat]
+    per_layer = (
+        compute_bytes * (whole * config.embed_dim + split / tensor) + attention / tensor
+    )
+    tail = 2 * compute_bytes * config.embed_dim + 4 * config.vocab_size / tensor
+    return config.num_layers * per_layer + tail
 
 
 def _axis_sizes(config: ModelConfig) -> dict[str, int]:

@@ -5,13 +5,16 @@ V vocabulary.
 """
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from models.config import Activation
 from models.config import MatmulForm
 from models.config import ModelConfig
 from models.matmul import matmul
@@ -21,8 +24,23 @@ NamedSizes = tuple[tuple[str, int], ...]
 Rules = tuple[tuple[str, tuple[str, ...]], ...]
 """Mesh axes of each logical axis; pairs, because a module's attributes are hashed."""
 
+recomputed = functools.partial(jax.checkpoint, prevent_cse=False)
+"""Makes the backward pass keep a function's inputs, not what it computed from them.
+
+For what is cheap: element-wise work, and casting and gathering a kernel. Scanned
+layers would otherwise keep a gathered kernel each, the whole model on every device.
+Where layers are unrolled XLA may merge the second computation with the first.
+"""
+
 INIT_STDDEV = 0.02
 NORM_EPSILON = 1e-5
+_ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
+    "swiglu": jax.nn.silu,
+    "geglu": jax.nn.gelu,
+    "gelu": jax.nn.gelu,
+    "relu2": lambda x: jnp.square(jax.nn.relu(x)),
+}
+"""`jax.nn.gelu` is the tanh approximation unless told otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,16 +106,23 @@ class Dense(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps [B, T, *inputs] to [B, T, *outputs] in the compute dtype."""
-        import os
-        def f(x, kernel):
-            kernel = self.computation.gathered(kernel, self.axes)
-            return matmul(
-                x, kernel, num_inputs=self.num_inputs, form=self.computation.matmul_form
-            )
-        o = os.environ.get("EXP", "")
-        if "d" in o: f = jax.checkpoint(f, prevent_cse="D" in o)
-        y = f(x, self.kernel[...])
+        y = project(x, self.kernel[...], self.axes, self.computation)
         return y if self.bias is None else y + self.bias[...].astype(y.dtype)
+
+
+def project(
+    x: jax.Array,
+    kernel: jax.Array,
+    logical_axes: Sequence[str],
+    computation: Computation,
+) -> jax.Array:
+    """Returns [B, T, *outputs] from [B, T, *inputs] and [*inputs, *outputs]."""
+
+    def gather_and_multiply(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        gathered = computation.gathered(kernel, logical_axes)
+        return matmul(x, gathered, form=computation.matmul_form)
+
+    return recomputed(gather_and_multiply)(x, kernel)
 
 
 class Norm(nnx.Module):
@@ -113,21 +138,23 @@ class Norm(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Returns [B, T, D] of unit mean square, or variance, times the scale."""
-        import os
-        o = os.environ.get("EXP", "")
-        f = _norm
-        if "n" in o: f = jax.checkpoint(_norm, prevent_cse=False, static_argnums=(3,4))
-        return f(x, self.scale[...], None if self.bias is None else self.bias[...], self.centred, self.computation.compute_dtype)
+        bias = None if self.bias is None else self.bias[...]
+        return recomputed(self._normalise)(x, self.scale[...], bias)
 
-def _norm(x, scale, bias, centred, compute_dtype):
+    def _normalise(
+        self, x: jax.Array, scale: jax.Array, bias: jax.Array | None
+    ) -> jax.Array:
         y = x.astype(jnp.float32)
-        if centred:
+        if self.centred:
             y -= y.mean(-1, keepdims=True)
         y *= jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + NORM_EPSILON)
-        y *= scale.astype(jnp.float32)
+        y *= self._whole(scale)
         if bias is not None:
-            y += bias.astype(jnp.float32)
-        return y.astype(compute_dtype)
+            y += self._whole(bias)
+        return y.astype(self.computation.compute_dtype)
+
+    def _whole(self, vector: jax.Array) -> jax.Array:
+        return self.computation.constrain(vector.astype(jnp.float32), ("residual",))
 
 
 class MLP(nnx.Module):
@@ -152,24 +179,21 @@ class MLP(nnx.Module):
         self.gate = dense(embed, mlp, INIT_STDDEV) if config.gated else None
         self.up = dense(embed, mlp, INIT_STDDEV)
         self.down = dense(mlp, embed, residual_stddev(config))
-        self.activation = config.activation
+        self.activation: Activation = config.activation
         self.computation = computation
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps [B, T, D] to [B, T, D]."""
         axes = ("batch", "seq", "mlp")
         up = self.computation.constrain(self.up(x), axes)
-        import os
-        o = os.environ.get("EXP", "")
-        f = _act
-        if "a" in o: f = jax.checkpoint(_act, prevent_cse=False, static_argnums=(2,))
-        gate = self.computation.constrain(self.gate(x), axes) if self.gate is not None else None
-        return self.down(f(gate, up, self.activation))
+        if self.gate is None:
+            return self.down(recomputed(self._activate)(up))
+        gate = self.computation.constrain(self.gate(x), axes)
+        return self.down(recomputed(self._activate)(gate, up))
 
-def _act(gate, up, activation):
-    if gate is None: return _activate(up, activation)
-    return _activate(gate, activation) * up
-
+    def _activate(self, x: jax.Array, factor: jax.Array | None = None) -> jax.Array:
+        y = _ACTIVATIONS[self.activation](x)
+        return y if factor is None else y * factor
 
 
 def residual_stddev(config: ModelConfig) -> float:
@@ -189,13 +213,10 @@ def rotary_angles(seq_len: int, *, head_dim: int, theta: float) -> jax.Array:
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     """Returns [B, T, heads, H] with its half pairs (i, i + H/2) turned by `angles`."""
-    import os
-    o = os.environ.get("EXP", "")
-    f = _rotate
-    if "r" in o: f = jax.checkpoint(f, prevent_cse=False)
-    return f(x, angles)
+    return recomputed(_rotate)(x, angles)
 
-def _rotate(x, angles):
+
+def _rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cos, sin = jnp.cos(angles)[:, None, :], jnp.sin(angles)[:, None, :]
     turned = (first * cos - second * sin, second * cos + first * sin)
@@ -207,13 +228,3 @@ def _parameter(
 ) -> nnx.Param:
     axes = tuple(axis for axis, _ in dims)
     return nnx.Param(value.astype(computation.param_dtype), logical_axes=axes)
-
-
-def _activate(x: jax.Array, activation: str) -> jax.Array:
-    match activation:
-        case "swiglu":
-            return jax.nn.silu(x)
-        case "relu2":
-            return jnp.square(jax.nn.relu(x))
-        case _:
-            return jax.nn.gelu(x, approximate=True)

@@ -1,4 +1,4 @@
-"""Matmul: one product of activations and a kernel, in the form a backend runs well."""
+"""Matmul: the product of activations and a kernel, in the form a backend runs well."""
 
 import math
 
@@ -9,24 +9,74 @@ from jax import lax
 from models.config import MatmulForm
 
 
-def matmul(
-    x: jax.Array, kernel: jax.Array, *, num_inputs: int, form: MatmulForm
-) -> jax.Array:
+def matmul(x: jax.Array, kernel: jax.Array, *, form: MatmulForm) -> jax.Array:
     """Returns [B, T, *outputs] from [B, T, *inputs] and [*inputs, *outputs].
 
-    `plain` is one dot over the arrays as they are, what TPU and GPU compilers expect.
-    `flat` folds B and T into one dim first: XLA's CPU backend then writes the weight
-    gradient as a dot it runs fast, from the same products in the same order.
+    `plain` is one dot of the arrays as they are, what TPU and GPU compilers expect.
+    `flat` is for XLA's CPU backend, which runs the weight gradient of a plain dot at
+    a fraction of its speed. In float32 it folds B and T into one dim: the gradient is
+    then a dot of the fast form, and the numbers are the same. In bfloat16 only the
+    gradient as `_dot_x_first_bwd` writes it is fast.
     """
     if form == "plain":
-        return _dot(x, kernel, num_inputs)
+        return _dot(x, kernel, (_last(x), _first(x)))
+    if x.dtype == jnp.bfloat16:
+        return _dot_x_first(x, kernel)
     rows = math.prod(x.shape[:2])
-    inputs = math.prod(kernel.shape[:num_inputs])
-    y = x.reshape(rows, inputs) @ kernel.reshape(inputs, -1)
-    return y.reshape(*x.shape[:2], *kernel.shape[num_inputs:])
+    columns = math.prod(x.shape[2:])
+    y = x.reshape(rows, columns) @ kernel.reshape(columns, -1)
+    return y.reshape(*x.shape[:2], *kernel.shape[x.ndim - 2 :])
 
 
-def _dot(x: jax.Array, kernel: jax.Array, num_inputs: int) -> jax.Array:
-    last = tuple(range(x.ndim - num_inputs, x.ndim))
-    first = tuple(range(num_inputs))
-    return lax.dot_general(x, kernel, ((last, first), ((), ())))
+@jax.custom_vjp
+def _dot_x_first(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    return _dot_x_first_fwd(x, kernel)[0]
+
+
+def _dot_x_first_fwd(
+    x: jax.Array, kernel: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """Returns the plain product, summed in float32, and what the gradient reads.
+
+    Not by calling the function above: remat policies must see a dot, to keep it.
+    """
+    y = _dot(x, kernel, (_last(x), _first(x)), jnp.float32)
+    return y.astype(x.dtype), (x, kernel)
+
+
+def _dot_x_first_bwd(
+    saved: tuple[jax.Array, jax.Array], g: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Returns both cotangents; the kernel's as x times g over [B, T], x first.
+
+    JAX transposes a dot to g times x and a transposition of the result, which keeps
+    XLA's CPU backend from its fast bfloat16 kernels; so does a bfloat16 result.
+    """
+    x, kernel = saved
+    num_inputs = x.ndim - 2
+    outputs = tuple(range(num_inputs, kernel.ndim))
+    dx = _dot(g, kernel, (_last(g), outputs), jnp.float32)
+    dkernel = _dot(x, g, ((0, 1), (0, 1)), jnp.float32)
+    return dx.astype(x.dtype), dkernel.astype(kernel.dtype)
+
+
+_dot_x_first.defvjp(_dot_x_first_fwd, _dot_x_first_bwd)
+
+
+def _dot(
+    a: jax.Array,
+    b: jax.Array,
+    contracting: tuple[tuple[int, ...], tuple[int, ...]],
+    result: jax.typing.DTypeLike | None = None,
+) -> jax.Array:
+    return lax.dot_general(a, b, (contracting, ((), ())), preferred_element_type=result)
+
+
+def _last(x: jax.Array) -> tuple[int, ...]:
+    """Returns the dims of `x` after [B, T]."""
+    return tuple(range(2, x.ndim))
+
+
+def _first(x: jax.Array) -> tuple[int, ...]:
+    """Returns the dims of a kernel that match those of `x` after [B, T]."""
+    return tuple(range(x.ndim - 2))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 
 from models.attention import Attention
@@ -18,8 +19,8 @@ from models.layers import Computation
 from models.layers import Dense
 from models.layers import Norm
 from models.layers import normal
+from models.layers import project
 from models.layers import rotary_angles
-from models.matmul import matmul
 
 _POLICIES = {
     "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -101,20 +102,16 @@ class Transformer(nnx.Module):
 
         Raises ValueError where positions are learned for fewer tokens than `seq`.
         """
-        table = self.computation.gathered(
-            self.token_embedding[...], ("vocab", "embed")
-        )
-        x = self._embed(table, tokens)
-        x = self.final_norm(self._run_blocks(x))
+        x = self.final_norm(self._run_blocks(self._embed(tokens)))
         if self.head is None:
-            logits = matmul(
-                x, table.T, num_inputs=1, form=self.computation.matmul_form
-            )
+            kernel = self.token_embedding[...].T
+            logits = project(x, kernel, ("embed", "vocab"), self.computation)
         else:
             logits = self.head(x)
         return self.computation.constrain(logits, ("batch", "seq", "vocab"))
 
-    def _embed(self, table: jax.Array, tokens: jax.Array) -> jax.Array:
+    def _embed(self, tokens: jax.Array) -> jax.Array:
+        table = self.computation.gathered(self.token_embedding[...], ("vocab", "embed"))
         x = table[tokens]
         seq_len = tokens.shape[1]
         if self.position_embedding is not None:
@@ -188,7 +185,7 @@ def _blocks(
 
     if layers == "unrolled":
         return nnx.List([block(index) for index in range(config.num_layers)])
-    stacked = nnx.vmap(block)(jax.numpy.arange(config.num_layers))
+    stacked = nnx.vmap(block)(jnp.arange(config.num_layers))
     for param in jax.tree.leaves(
         nnx.state(stacked), is_leaf=lambda leaf: isinstance(leaf, nnx.Param)
     ):

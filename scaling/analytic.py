@@ -68,7 +68,7 @@ def cost(point: Point) -> Cost:
         hbm_bytes=_hbm_bytes(point),
         arguments_bytes=state_bytes(point)
         + _local_sequences(point) * (point.seq_len + 1) * TOKEN_BYTES,
-        activation_bytes=_activation_bytes(point),
+        activation_bytes=_activation_bytes(point) + _kept_weight_bytes(point),
         gradient_bytes=parameters * _gradient_bytes(point),
         collectives=tuple(
             collective for part in (_fsdp, _data, _tensor) for collective in part(point)
@@ -111,7 +111,7 @@ def _local_tokens(point: Point) -> int:
 
 
 def _activation_bytes(point: Point) -> float:
-    """Returns the bytes alive when the forward pass of one micro-batch has ended."""
+    """Returns the bytes saved when the forward pass of one micro-batch has ended."""
     per_token = activation_bytes_per_token(
         MODELS[point.model],
         point.seq_len,
@@ -120,6 +120,23 @@ def _activation_bytes(point: Point) -> float:
         tensor=point.mesh.size("tensor"),
     )
     return per_token * _local_tokens(point) / point.accumulation
+
+
+def _kept_weight_bytes(point: Point) -> float:
+    """Returns the bytes of the copies of weights that wait for the backward pass.
+
+    A weight that is cast or gathered is a copy. Each layer makes its own again, but
+    where layers are unrolled and nothing else is repeated XLA merges the two.
+    """
+    if point.mesh.size("fsdp") == 1 and point.param_dtype == point.compute_dtype:
+        return 0.0
+    kept = _weight_bytes(point, "multiplied")
+    return kept - _weight_bytes(point, "blocks") if _makes_again(point) else kept
+
+
+def _makes_again(point: Point) -> bool:
+    """Whether the backward pass of a block casts and gathers its weights again."""
+    return point.layers == "scanned" or point.remat != "none"
 
 
 def _hbm_bytes(point: Point) -> float:
@@ -181,18 +198,22 @@ def _weight_messages(config: ModelConfig) -> int:
 
 
 def _fsdp(point: Point) -> Iterator[Collective]:
-    """Yields what sharded weights cost: two gathers, and their gradients scattered.
+    """Yields what sharded weights cost: gathered, and their gradients scattered.
 
-    All weights are gathered forward, and backward those that are multiplied by; a
-    repeated forward pass shares the backward's gather, as it happens just before.
-    All of it in every micro-batch, since the sums of gradients are sharded too.
+    All are gathered forward, those of the blocks once more backward, where a repeated
+    forward pass uses them too. All of it in every micro-batch, since the sums of
+    gradients are sharded as well.
     """
     times = point.accumulation
     messages = times * _weight_messages(MODELS[point.model])
     every = times * _weight_bytes(point, "all")
-    backward = times * _weight_bytes(point, "multiplied")
+    again = times * _weight_bytes(point, "blocks") if _makes_again(point) else 0.0
     yield from _two_networks(
-        "all_gather", "fsdp", point.mesh, payload=every + backward, count=2 * messages
+        "all_gather",
+        "fsdp",
+        point.mesh,
+        payload=every + again,
+        count=messages + (times * MODELS[point.model].num_layers if again else 0),
     )
     yield from _two_networks(
         "reduce_scatter", "fsdp", point.mesh, payload=every, count=messages

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments import environment as environments
 from experiments import survivors
 from experiments.process import WorkerProcess
 from experiments.process import end_all
@@ -20,6 +21,8 @@ from experiments.protocol import Timing
 from meshes import hardware
 from scaling.point import Point
 
+# JAX would take SIGTERM as news of a preemption and go on, and so would never end.
+_ALWAYS = {"JAX_ENABLE_PREEMPTION_SERVICE": "0"}
 _JAX_PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 
 
@@ -81,7 +84,7 @@ def worker_environ(
     point: Point, *, mark: str, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Returns the environment of a worker: the user's, with platform and mark set."""
-    result = dict(os.environ if environ is None else environ)
+    result = dict(os.environ if environ is None else environ) | _ALWAYS
     platform = hardware.chip(point.chip).platform
     result["JAX_PLATFORMS"] = _JAX_PLATFORMS[platform]
     result.pop("JAX_NUM_CPU_DEVICES", None)
@@ -96,7 +99,7 @@ def replaced_variables(
 ) -> dict[str, str]:
     """Returns the user's variables whose value a worker of `points` does not get."""
     result: dict[str, str] = {}
-    for name in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"):
+    for name in environments.SET_BY_RUNNER:
         if name in environ and any(
             worker_environ(point, mark="", environ=environ).get(name) != environ[name]
             for point in points

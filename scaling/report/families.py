@@ -174,8 +174,12 @@ def _growth_and_batch(curve: Curve) -> str:
     return f"{_growth(curve)}, {batch_text(curve)}"
 
 
-def _growth_batch_and_start(curve: Curve) -> str:
-    return f"{_growth_and_batch(curve)}, from {curve.points[0].mesh}"
+def _growth_and_start(curve: Curve) -> str:
+    return f"{_growth(curve)} from {curve.points[0].mesh}"
 
 
-_NAMES = (_growth, _growth_and_batch, _growth_batch_and_start)
+def _growth_start_and_batch(curve: Curve) -> str:
+    return f"{_growth_and_start(curve)}, {batch_text(curve)}"
+
+
+_NAMES = (_growth, _growth_and_batch, _growth_and_start, _growth_start_and_batch)

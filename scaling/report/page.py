@@ -19,6 +19,7 @@ from scaling.curve import CurvePoint
 from scaling.measurement import Provenance
 from scaling.report import sections
 from scaling.report import svg
+from scaling.report.families import batch_text
 from scaling.report.families import settings_text
 from scaling.report.findings import Findings
 from scaling.report.marks import LOOKS
@@ -106,6 +107,7 @@ def _template() -> jinja2.Template:
         bytes=quantity.bytes_,
         efficiency=efficiency_text,
         settings=settings_text,
+        batch=batch_text,
     )
     environment.globals.update(
         looks=[

@@ -14,6 +14,7 @@ from scaling.measurement import Status
 from scaling.report.families import Family
 from scaling.report.families import Judged
 from scaling.report.families import Series
+from scaling.report.plain import plain
 
 Shown = Literal["throughput", "efficiency", "step_time"]
 Reasons = Mapping[tuple[str, Status], str | None]
@@ -225,7 +226,7 @@ def _curve_marks(
             low=low,
             high=high,
             status=point.status,
-            text=f"{series.label}: {words}",
+            text=plain(f"{series.label}: {words}"),
         )
 
 

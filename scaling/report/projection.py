@@ -36,7 +36,7 @@ CHIP = "v5e"
 SEQ_LEN = 512
 REMAT: Remat = "full"
 GLOBAL_BATCH = 128
-"""Sequences per step in strong scaling, as many as one chip can hold with `REMAT`."""
+"""Sequences per step in strong scaling: one chip still holds them, with `REMAT`."""
 BATCH_PER_DEVICE = 16
 AXES: tuple[Axis, ...] = ("data", "fsdp", "tensor")
 SLICES_BY_DIRECTION: Mapping[Direction, tuple[tuple[int, int], ...]] = {

@@ -15,8 +15,13 @@ Y_MARGIN = 1.2
 EFFICIENCY_TOP = 1.12
 NOTE_ROOM = 0.085
 """Of efficiency, for each row of notes above the curves."""
-STEPS = ((1, 2, 5), (1, 2, 3, 5, 7), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
-"""Leading digits of ticks on a logarithmic axis, from sparse to dense."""
+STEPS = (
+    (1, 2, 5),
+    (1, 2, 3, 5, 7),
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.4, 2.8, 3.2, 3.6, 4, 4.5, 5, 6, 7, 8, 9),
+)
+"""Leading digits of ticks on a logarithmic axis, from sparse to dense; the densest are
+at most `Y_MARGIN` apart, so that at least two lie in any domain with its margins."""
 
 
 def x_domain(figure: Figure) -> Domain:
@@ -49,7 +54,7 @@ def powers_of_two(domain: Domain) -> list[int]:
 
 
 def log_ticks(domain: Domain) -> list[float]:
-    """Returns at least three round numbers within `domain`, no more than needed."""
+    """Returns round numbers within `domain`, three or more where that is possible."""
     ticks: list[float] = []
     for steps in STEPS:
         ticks = list(_decades(domain, steps))

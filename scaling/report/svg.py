@@ -22,6 +22,7 @@ from scaling.report.marks import SWATCHES
 from scaling.report.marks import THEME
 from scaling.report.marks import Swatch
 from scaling.report.panels import Figure
+from scaling.report.plain import plain
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 PNG_SCALE = 1.5
@@ -63,7 +64,7 @@ def inline(chart: Element, *, key: str, description: str) -> str:
     root = _with_own_ids(chart, key)
     width, height = root.attrib.pop("width"), root.attrib.pop("height")
     root.set("viewBox", f"0 0 {width} {height}")
-    root.set("role", "group")
+    root.set("role", "img")
     root.set("aria-label", description)
     return _themed(root)
 
@@ -84,37 +85,50 @@ def save(
 
     text = ET.tostring(_picture(figure, rows), encoding="unicode")
     svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
-    svg.write_text(text)
+    svg.write_bytes(text.encode())
     png.write_bytes(vl_convert.svg_to_png(text, scale=PNG_SCALE))
     return [svg, png]
 
 
 def _picture(figure: Figure, rows: Sequence[Sequence[Element]]) -> Element:
+    """Returns one document: title, the charts in their grid, and the legend."""
     root = Element(_tag("svg"), {"font-family": "sans-serif"})
     paper = SubElement(root, _tag("rect"), {"fill": PAPER})
     family = figure.family
     _text(root, MARGIN, 30, figure.title, size=16, colour=INK, bold=True)
     subtitle = f"{family.model} on {family.chip}: {family.settings}"
     _text(root, MARGIN, 48, subtitle, size=12, colour=MUTED)
-    right, y = 0.0, float(HEAD + MARGIN // 2)
+    right, below = 0.0, float(HEAD + MARGIN // 2)
     for row_number, row in enumerate(rows):
         x = float(MARGIN)
         for number, chart in enumerate(row):
             placed = _with_own_ids(chart, f"p{row_number}{number}")
-            placed.attrib.update({"x": f"{x:g}", "y": f"{y:g}"})
+            placed.attrib.update({"x": f"{x:g}", "y": f"{below:g}"})
             root.append(placed)
             x += float(chart.attrib["width"]) + MARGIN
         right = max(right, x)
-        y += max(float(chart.attrib["height"]) for chart in row) + MARGIN / 2
-    for series, provenance in figure.legend:
-        _swatch(root, SWATCHES[series.number], provenance, MARGIN, y)
-        words = f"{series.label}: {provenance}, {LOOKS[provenance].meaning}"
-        _text(root, MARGIN + SWATCH_WIDTH + 10, y + 11, words, size=11, colour=INK)
-        y += LEGEND_ROW
-    size = {"width": f"{right:g}", "height": f"{y + MARGIN:g}"}
+        below += max(float(chart.attrib["height"]) for chart in row) + MARGIN / 2
+    bottom = _legend(root, figure, below) + MARGIN
+    size = {"width": f"{right:g}", "height": f"{bottom:g}"}
     root.attrib.update(size)
     paper.attrib.update(size)
     return root
+
+
+def _legend(parent: Element, figure: Figure, y: float) -> float:
+    """Draws the legend from `y` downwards; returns where it ends."""
+    words: dict[Provenance, None] = {}
+    for series, provenance in figure.legend:
+        words[provenance] = None
+        _swatch(parent, SWATCHES[series.number], provenance, MARGIN, y)
+        name = f"{series.label}, {provenance}"
+        _text(parent, MARGIN + SWATCH_WIDTH + 10, y + 11, name, size=12, colour=INK)
+        y += LEGEND_ROW
+    for provenance in words:
+        meaning = f"{provenance}: {LOOKS[provenance].meaning}"
+        _text(parent, MARGIN, y + 11, meaning, size=11, colour=MUTED)
+        y += LEGEND_ROW
+    return y
 
 
 def _swatch(
@@ -148,7 +162,7 @@ def _text(
 ) -> None:
     place = {"x": f"{x:g}", "y": f"{y:g}", "font-size": str(size), "fill": colour}
     weight = {"font-weight": "bold"} if bold else {}
-    SubElement(parent, _tag("text"), {**place, **weight}).text = text
+    SubElement(parent, _tag("text"), {**place, **weight}).text = plain(text)
 
 
 def _with_own_ids(chart: Element, key: str) -> Element:

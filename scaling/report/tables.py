@@ -42,6 +42,7 @@ SETTING_COLUMNS = (
     ),
     "reason",
 )
+COLUMNS = (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS)
 RUN_COLUMNS = ("id", "run", "sweep", "status", "provenance", "started_at")
 SAMPLE_COLUMNS = (*RUN_COLUMNS, "block", "steps", "process", "elapsed_s")
 
@@ -78,7 +79,7 @@ def point_rows(findings: Findings) -> tuple[PointRow, ...]:
 
 def write_points(findings: Findings, file: IO[str]) -> None:
     """Writes `points.csv`; an empty field is a value that was not measured."""
-    writer = csv.DictWriter(file, (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS))
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
     placed = set()
     for curve in findings.curves:
@@ -95,7 +96,7 @@ def write_points(findings: Findings, file: IO[str]) -> None:
 
 def write_samples(measurements: Iterable[Measurement], file: IO[str]) -> None:
     """Writes `samples.csv`: what each process took for each timed block, in seconds."""
-    writer = csv.writer(file)
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(SAMPLE_COLUMNS)
     for run in measurements:
         about = [getattr(run, name) for name in RUN_COLUMNS]

@@ -7,6 +7,7 @@ from scaling.curve import Curve
 from scaling.report import sections
 from scaling.report.findings import Findings
 from scaling.report.panels import efficiency_text
+from scaling.report.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,21 +39,13 @@ def print_report(findings: Findings, console: "Console | None" = None) -> None:
     if len(shown) > MAX_CURVES:
         out.print(f"… and {len(shown) - MAX_CURVES} more curves, in points.csv")
     for line in (*_loads(findings), *_failures(findings)):
-        out.print(Text(printable(line)))
+        out.print(Text(plain(line)))
     for sentence in sections.sentences(findings.verdict):
-        about = Text(f"{sentence.about}: " if sentence.about else "", style="bold")
+        about = Text(
+            f"{plain(sentence.about)}: " if sentence.about else "", style="bold"
+        )
         out.print()
-        out.print(about + Text(printable(sentence.says)))
-
-
-def printable(text: str) -> str:
-    """Returns `text` without what could move a terminal's cursor or change its colour.
-
-    Reasons come from the output of workers.
-    """
-    return "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text
-    )
+        out.print(about + Text(plain(sentence.says)))
 
 
 def _table(curve: Curve, *, show_header: bool) -> "Table":
@@ -65,7 +58,7 @@ def _table(curve: Curve, *, show_header: bool) -> "Table":
         f"{curve.chip} ({curve.provenance}{judged})"
     )
     table = Table(
-        title=Text(title, style="bold"),
+        title=Text(plain(title), style="bold"),
         title_justify="left",
         show_header=show_header,
         box=None,
@@ -79,7 +72,7 @@ def _table(curve: Curve, *, show_header: bool) -> "Table":
     for point in curve.points:
         table.add_row(
             str(point.num_devices),
-            Text(point.mesh),
+            point.mesh,
             quantity.count(point.tokens_per_s),
             quantity.seconds(point.step_time_s),
             efficiency_text(point),

@@ -59,10 +59,10 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> ReportPa
         projection=projection,
         left_out=len(found) - len(shown),
     )
-    (root / "report.html").write_text(page)
-    with (root / "points.csv").open("w") as file:
+    (root / "report.html").write_bytes(page.encode())
+    with (root / "points.csv").open("w", encoding="utf-8") as file:
         write_points(findings, file)
-    with (root / "samples.csv").open("w") as file:
+    with (root / "samples.csv").open("w", encoding="utf-8") as file:
         write_samples(findings.measurements, file)
     return ReportPaths(
         page=root / "report.html",

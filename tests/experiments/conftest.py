@@ -17,7 +17,6 @@ from experiments.protocol import Timing
 from experiments.runner import run_sweep
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
-from meshes.spec import MeshSpec
 from scaling.measurement import Measurement
 from scaling.point import Point
 
@@ -25,12 +24,15 @@ FAKE_WORKER = Path(__file__).parent.parent / "fake_worker.py"
 
 
 def point_of(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
-    return Point(
-        model="tiny",
-        mesh=MeshSpec.parse(mesh),
-        global_batch_size=batch,
-        seq_len=64,
-        **{"chip": "cpu", "data": "synthetic", "compute_dtype": "float32", **fields},
+    usual = {
+        "model": "tiny",
+        "chip": "cpu",
+        "seq_len": 64,
+        "data": "synthetic",
+        "compute_dtype": "float32",
+    }
+    return Point.model_validate(
+        {"mesh": mesh, "global_batch_size": batch, **usual, **fields}
     )
 
 
@@ -89,7 +91,9 @@ class Fake:
         """Starts the same in a process of its own, whose output can be read."""
         sweep = self.sweep(points, repeats).model_dump_json()
         given = {
-            "results": str(self.results), "worker_command": self.command, **options
+            "results": str(self.results),
+            "worker_command": self.command,
+            **options,
         }
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, sweep, json.dumps(given)],

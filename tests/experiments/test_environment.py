@@ -111,7 +111,8 @@ def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
         path.relative_to(root).as_posix()
         for path in loaded
         if path.is_relative_to(root)
-        and path.relative_to(root).parts[0] in ("experiments", "meshes", "models", "scaling")
+        and path.relative_to(root).parts[0]
+        in ("experiments", "meshes", "models", "scaling")
         and path.name != "__init__.py"
     }
     hashed = {

@@ -183,6 +183,16 @@ def test_a_hang_tells_the_last_step_of_each_process_and_which_was_stopped():
     )
 
 
+def test_an_abort_over_a_stopped_peer_is_the_hang_of_that_peer():
+    found = judge(
+        end(0, -signal.SIGABRT, at_s=5.0),
+        end(1, -9, transcript=cut_short(), stopped_by_us=True, state="T"),
+    )
+    assert (found.status, found.root) == ("hang", None)
+    assert str(found.reason).startswith("given up by its peers")
+    assert str(found.reason).endswith("stopped: process 1")
+
+
 def test_a_timeout_tells_the_limit():
     found = judge(end(0, -15, stopped_by_us=True), ending="timeout")
     assert found.status == "timeout"

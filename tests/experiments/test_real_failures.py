@@ -138,6 +138,9 @@ def test_a_peer_that_stands_still_is_a_hang_that_names_it(aftermath: Aftermath):
     assert str(run.reason).endswith("stopped: process 1")
     assert [each.last_step is not None for each in run.processes] == [True, True]
     assert all(each.collateral for each in run.processes)
+    # The one that waits ends when asked; the stopped one cannot be asked.
+    ends = [each.exit_code for each in run.processes]
+    assert ends == [-signal.SIGTERM, -signal.SIGKILL]
 
 
 def test_a_killed_runner_loses_only_the_run_in_flight(tmp_path: Path):
@@ -153,7 +156,7 @@ def test_a_killed_runner_loses_only_the_run_in_flight(tmp_path: Path):
         "    for mesh in ('1/1', 'data=2/1')\n"
         ")\n"
         "sweep = Sweep(name='mine', question='Does it go on?', points=points,\n"
-        f"              repeats=1, timing=Timing.model_validate({TIMING.model_dump()}))\n"
+        f"              repeats=1, timing=Timing(**{TIMING.model_dump()}))\n"
     )
     results = tmp_path / "results"
     command = [sys.executable, "-m", "experiments.cli", "run", str(file)]
@@ -176,7 +179,7 @@ def test_a_killed_runner_loses_only_the_run_in_flight(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     runs = store.load(results).measurements
-    assert [run.status for run in runs] == ["ok", "ok"]
+    assert [(run.status, run.reason) for run in runs] == [("ok", None)] * 2
     assert first[0] in runs
     losses = [run.losses[0][1] for run in runs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -185,7 +188,7 @@ def test_a_killed_runner_loses_only_the_run_in_flight(tmp_path: Path):
 @pytest.fixture
 def memory_group() -> Iterator[Path]:
     """A memory control group with room for a Python process and little else."""
-    own = next(cgroup._folders("memory", cgroup.MOUNT, cgroup.MEMBERSHIP), None)
+    own = next(cgroup.folders("memory", cgroup.MOUNT, cgroup.MEMBERSHIP), None)
     limits = ("memory.limit_in_bytes", "memory.max")
     group = None if own is None else own / f"scaling-test-{os.getpid()}"
     try:
@@ -216,9 +219,7 @@ def test_a_kill_for_memory_that_the_group_counts_is_out_of_memory(
     """The kernel kills the worker and not the runner, which is in the same group."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"*": {"do": "devour"}}))
-    sweep = Sweep(
-        name="s", question="Who is killed?", points=(point(),), timing=TIMING
-    )
+    sweep = Sweep(name="s", question="Who is killed?", points=(point(),), timing=TIMING)
     program = (
         "import os, sys\n"
         f"open({str(memory_group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"

@@ -117,8 +117,9 @@ def test_warm_up_of_fast_steps_compares_windows_not_single_steps(clock):
     # Every third step takes twice as long: single steps would seldom agree.
     loop = loop_of(clock, lambda i: 0.001 if i % 3 else 0.002)
     reported: list[float] = []
-    warm_up(loop, Timing(min_block_s=0.4), agree=int, report=reported.append)
-    assert len(reported) == 1 + 50 + 100
+    warm_up(loop, Timing(min_block_s=0.404), agree=int, report=reported.append)
+    # 0.101 s a window, by the median of the window before.
+    assert len(reported) == 1 + 51 + 101
 
 
 def test_warm_up_has_a_cap(clock):

@@ -1,6 +1,9 @@
 """The training step on eight CPU devices, with a model of one small layer."""
 
+import functools
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +13,7 @@ import pytest
 
 from experiments import train
 from experiments.compilations import CompilationCounter
+from experiments.train import TrainState
 from experiments.train import TrainStep
 from experiments.train import build_step
 from experiments.train import next_token_loss
@@ -39,9 +43,11 @@ MINUTE = ModelConfig(
 MESHES = ("1/1", "1/data=8", "1/fsdp=8", "1/data=2,fsdp=2,tensor=2")
 
 
-@pytest.fixture(autouse=True)
-def minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, "minute", MINUTE)
+@pytest.fixture(scope="module", autouse=True)
+def minute() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MODELS, "minute", MINUTE)
+        yield
 
 
 def point_of(mesh: str = "1/1", **fields: object) -> Point:
@@ -69,127 +75,132 @@ def tokens(seed: int = 0) -> np.ndarray:
     return ((start + np.arange(17)) % 50).astype(np.int32)
 
 
-def run(point: Point, steps: int = 4) -> tuple[list[float], list[int], TrainStep]:
-    """Returns the losses, the compilations in each step, and the step."""
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """Four steps of a point, kept because each costs seconds of compilation."""
+
+    step: TrainStep
+    compiled: train.Step
+    initial: list[np.ndarray]
+    """Values of the initial state."""
+    donated: TrainState
+    final: TrainState
+    losses: list[float]
+    compilations: list[int]
+    """In `compile`, and in each step."""
+
+
+@functools.cache
+def ran(point: Point) -> Ran:
     step = step_of(point)
-    state = step.init()
+    first = state = step.init()
+    initial = [np.array(leaf) for leaf in jax.tree.leaves(state)]
     counter = CompilationCounter()
     with counter:
         compiled = step.compile()
     losses, compilations = [], [counter.count]
-    for number in range(steps):
+    for number in range(4):
         batch = jax.device_put(tokens(number), step.abstract_batch.sharding)
         before = counter.count
         with counter:
             state, loss = jax.block_until_ready(compiled(state, batch))
         compilations.append(counter.count - before)
         losses.append(float(loss))
-    return losses, compilations, step
-
-
-@pytest.fixture(scope="module")
-def on_one_device() -> list[float]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(MODELS, "minute", MINUTE)
-        return run(point_of("1/1"))[0]
+    return Ran(
+        step=step,
+        compiled=compiled,
+        initial=initial,
+        donated=first,
+        final=state,
+        losses=losses,
+        compilations=compilations,
+    )
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_every_mesh_gives_the_same_losses_and_compiles_once(mesh, on_one_device):
-    losses, compilations, _ = run(point_of(mesh))
-    # The same sums in another order; eight digits is what float32 leaves of them.
-    assert losses == pytest.approx(on_one_device, rel=2e-6)
-    assert losses[0] == pytest.approx(math.log(256), rel=0.02)
-    assert losses[-1] < losses[0] - 0.08
-    assert compilations == [1, 0, 0, 0, 0]
+def test_every_mesh_gives_the_same_losses_and_compiles_once(mesh):
+    one, here = ran(point_of("1/1")), ran(point_of(mesh))
+    # The same sums in another order.
+    assert here.losses == pytest.approx(one.losses, rel=2e-6)
+    assert here.losses[0] == pytest.approx(math.log(256), rel=0.02)
+    assert here.losses[-1] < here.losses[0] - 0.08
+    assert here.compilations == [1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"accumulation": 2},
-        {"accumulation": 8, "mesh": "1/fsdp=2"},
-        {"layers": "unrolled"},
-        {"remat": "full"},
-    ],
+    [{"accumulation": 2, "mesh": "1/fsdp=2"}, {"layers": "unrolled", "remat": "full"}],
 )
-def test_how_it_is_computed_does_not_change_what(fields, on_one_device):
-    losses, compilations, _ = run(point_of(**fields))
-    assert losses == pytest.approx(on_one_device, rel=2e-6)
-    assert sum(compilations) == 1
+def test_how_it_is_computed_does_not_change_what(fields):
+    one, here = ran(point_of("1/1")), ran(point_of(**fields))
+    assert here.losses == pytest.approx(one.losses, rel=2e-6)
+    assert sum(here.compilations) == 1
 
 
 def test_bfloat16_parameters_stay_so_and_learn():
-    point = point_of(param_dtype="bfloat16", compute_dtype="bfloat16", accumulation=2)
-    step = step_of(point)
-    state = step.init()
-    compiled = step.compile()
-    first = None
-    for number in range(6):
-        batch = jax.device_put(tokens(number), step.abstract_batch.sharding)
-        state, loss = compiled(state, batch)
-        first = float(loss) if first is None else first
-    assert float(loss) < first - 0.08
-    assert {leaf.dtype for leaf in jax.tree.leaves(state.params)} == {jnp.bfloat16}
-    assert loss.dtype == jnp.float32
+    here = ran(
+        point_of(param_dtype="bfloat16", compute_dtype="bfloat16", accumulation=2)
+    )
+    assert here.losses[-1] < here.losses[0] - 0.08
+    dtypes = {leaf.dtype.name for leaf in jax.tree.leaves(here.final.params)}
+    assert dtypes == {"bfloat16"}
 
 
-def test_initial_state_is_the_same_on_every_mesh_and_committed_to_it():
-    values = []
-    for mesh in MESHES:
-        step = step_of(point_of(mesh))
-        state = step.init()
-        for leaf in jax.tree.leaves(state):
-            assert leaf.committed
-            assert leaf.sharding.device_set == set(step.mesh.devices.flat)
-        values.append([np.asarray(leaf) for leaf in jax.tree.leaves(state)])
-    for other in values[1:]:
-        for expected, found in zip(values[0], other, strict=True):
-            np.testing.assert_array_equal(expected, found)
+@pytest.mark.parametrize("mesh", MESHES)
+def test_initial_state_is_the_same_on_every_mesh(mesh):
+    one, here = ran(point_of("1/1")), ran(point_of(mesh))
+    for expected, found in zip(one.initial, here.initial, strict=True):
+        np.testing.assert_array_equal(expected, found)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_all_of_the_state_is_committed_to_the_mesh_before_and_after(mesh):
+    here = ran(point_of(mesh))
+    devices = set(here.step.mesh.devices.flat)
+    for first, last in zip(
+        jax.tree.leaves(here.donated), jax.tree.leaves(here.final), strict=True
+    ):
+        assert first.committed
+        assert first.sharding.device_set == devices
+        assert first.sharding.is_equivalent_to(last.sharding, last.ndim)
 
 
 def test_moments_lie_where_their_parameters_do():
-    step = step_of(point_of("1/data=2,fsdp=2,tensor=2"))
-    state = step.init()
+    state = ran(point_of("1/data=2,fsdp=2,tensor=2")).final
     adam = state.moments[0]
     for moment in (adam.mu, adam.nu):
         same = jax.tree.map(lambda p, m: p.sharding == m.sharding, state.params, moment)
         assert all(jax.tree.leaves(same))
     assert adam.count.sharding.is_fully_replicated
-    sharded = [not x.sharding.is_fully_replicated for x in jax.tree.leaves(adam.mu)]
-    assert all(sharded)
+    assert not any(x.sharding.is_fully_replicated for x in jax.tree.leaves(adam.mu))
 
 
 @pytest.mark.parametrize(("mesh", "shards"), [("1/data=8", 1), ("1/fsdp=8", 8)])
 def test_state_bytes_per_device(mesh, shards):
-    step = step_of(point_of(mesh))
-    state = step.init()
-    found = state_bytes_per_device(state)
+    here = ran(point_of(mesh))
+    found = state_bytes_per_device(here.final)
     # Parameters and two moments in float32, split as evenly as the mesh allows.
     ideal = 3 * 4 * num_parameters(MINUTE) / shards
     assert ideal <= found <= 1.1 * ideal
-    on_device = sum(
+    assert found == state_bytes_per_device(here.step.abstract_state)
+    assert found == sum(
         shard.data.nbytes
-        for leaf in jax.tree.leaves(state)
+        for leaf in jax.tree.leaves(here.final)
         for shard in leaf.addressable_shards
-        if shard.device == step.mesh.devices.flat[0]
+        if shard.device == here.step.mesh.devices.flat[0]
     )
-    assert found == on_device
 
 
 def test_the_state_is_donated():
-    step = step_of(point_of())
-    state = step.init()
-    batch = jax.device_put(tokens(), step.abstract_batch.sharding)
-    step.compile()(state, batch)
-    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+    donated = ran(point_of("1/fsdp=8")).donated
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(donated))
 
 
 def test_a_batch_that_lies_otherwise_is_refused():
-    step = step_of(point_of("1/data=8"))
-    batch = jax.device_put(tokens(), named_sharding(step.mesh, ()))
+    here = ran(point_of("1/data=8"))
+    batch = jax.device_put(tokens(), named_sharding(here.step.mesh, ()))
     with pytest.raises(ValueError, match="sharding"):
-        step.compile()(step.init(), batch)
+        here.compiled(here.final, batch)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""The status line on a terminal, and the words at the end of a sweep."""
+
+import os
+import pty
+import select
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+
+import pytest
+
+from experiments import progress
+from experiments.progress import Progress
+from experiments.schedule import Turn
+from experiments.summary import RunSummary
+from scaling.point import Point
+
+MakePoint = Callable[..., Point]
+
+
+class Terminal:
+    def __init__(self):
+        self._main, self._other = pty.openpty()
+        self.stream = os.fdopen(self._other, "w")
+
+    def shown(self, until: str) -> str:
+        """Returns what is shown up to a text, which must come within ten seconds."""
+        self.stream.flush()
+        text = ""
+        # The kernel hands on what was written in pieces.
+        while until not in text and select.select([self._main], [], [], 10.0)[0]:
+            text += os.read(self._main, 100_000).decode()
+        return text
+
+    def close(self) -> None:
+        self.stream.close()
+        os.close(self._main)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def test_a_terminal_sees_time_pass_and_no_thread_is_started(
+    terminal: Terminal, make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    threads = threading.active_count()
+    monkeypatch.setattr(progress, "_LIVE_EVERY_S", 0.0)
+    shown = Progress(terminal.stream)
+    shown.begin([make_point()], ["a note"])
+    turn = Turn(make_point(), 0)
+    shown.running(turn, number=1, total=3, left_s=lambda elapsed_s: 30.0 - elapsed_s)
+    shown.tick()
+    text = terminal.shown(until="about 30 s left")
+    assert "a note" in text
+    assert "1/3  cpu  1/1  B=8" in text
+    assert "about 30 s left" in text
+    assert threading.active_count() == threads
+    shown.close()
+    assert "\x1b[?25h" in terminal.shown(until="\x1b[?25h"), "the cursor is back"
+
+
+def test_labels_are_of_one_width_and_name_what_differs(make_point: MakePoint):
+    points = [
+        make_point("1/1", 8),
+        make_point("data=2/fsdp=2", 16, seq_len=128),
+        make_point("1/1", 8, model="gpt2-124m"),
+    ]
+    texts = progress.labels(points)
+    assert [texts[point.id] for point in points] == [
+        "tiny       cpu  1/1            B=8   T=64 ",
+        "tiny       cpu  data=2/fsdp=2  B=16  T=128",
+        "gpt2-124m  cpu  1/1            B=8   T=64 ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "text"),
+    [(0.0, "0 s"), (4.4, "4 s"), (33.0, "about 35 s"), (284.0, "about 4 min 40 s")],
+)
+def test_a_forecast_is_said_as_roughly_as_it_is_known(duration_s: float, text: str):
+    assert progress.about(duration_s) == text
+
+
+def test_the_end_tells_the_split_and_how_to_go_on():
+    summary = RunSummary(
+        sweep="s",
+        folder="results/s",
+        seed="x",
+        statuses={"a": "ok", "b": None},
+        stored={"ok": 3, "hang": 1},
+        wall_s=200.0,
+        useful_s=180.0,
+        parts_s={"planning": 5.0, "exits": 15.0},
+        long_warm_ups={"abc": 0.5},
+        num_left=2,
+        interrupted_by=2,
+    )
+    assert progress.summary_lines(summary) == [
+        "4 runs stored in results/s: 3 ok, 1 hang",
+        "3 min 20 s in all, of which harness 10.0 %: planning 5 s, exits 15 s",
+        "warm-up of abc took 50.0 % of its timed window; more blocks would make it "
+        "matter less",
+        "interrupted with 2 runs still due; the same command goes on from here",
+    ]

@@ -1,0 +1,178 @@
+import html
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from scaling import quantity
+from scaling.measurement import STATUSES
+from scaling.report import page as page_module
+from scaling.report.findings import find
+from scaling.report.marks import LOOKS
+from scaling.report.page import render_page
+from scaling.report.panels import efficiency_text
+from scaling.report.projection import Projection
+
+LOADING = {"src", "href", "xlink:href", "srcset", "data", "poster", "action", "style"}
+NOTHING = Projection(judged=(), points={})
+
+
+class Collector(HTMLParser):
+    """Tags, what attributes may load, and the words between the tags."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.loads = []
+        self.words = []
+        self.rows = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.loads += [value for name, value in attrs if name in LOADING]
+        if tag == "tr":
+            self.rows.append([])
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.rows:
+            self.rows[-1].append(data)
+
+
+@pytest.fixture(scope="module")
+def parsed(page):
+    return Collector(page)
+
+
+def text_of(row):
+    return " ".join("".join(row).split())
+
+
+def rendered(found):
+    return render_page(found, figures=(), projected=(), projection=NOTHING, left_out=0)
+
+
+def test_nothing_is_loaded_from_anywhere(page, parsed):
+    local = re.compile(r"#\w+|(pictures/)?\w+\.(csv|svg|png)")
+    assert [each for each in parsed.loads if not local.fullmatch(each)] == []
+    assert not {"script", "link", "iframe", "img", "object"} & set(parsed.tags)
+    # Names of XML vocabularies are the only addresses.
+    addresses = set(re.findall(r"https?://[^\s\"'<)]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_the_browser_is_told_to_load_and_run_nothing(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert policy[1] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_what_came_from_outside_is_text_and_not_markup(page, parsed):
+    assert "<script" not in page
+    assert "<b>bold</b>" not in page
+    words = "".join(parsed.words)
+    assert "<script>alert('owned')</script>" in words
+    assert "--xla_dump_to=<here>" in words
+    assert "is not JSON <b>bold</b>" in words
+
+
+def test_names_are_escaped_as_reasons_are(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    run = story.measurements[0]
+    story.measurements = [run.model_copy(update={"sweep": "<img src=x onerror=y>"})]
+    assert "<img" not in rendered(find(story.measurements))
+
+
+def test_the_verdict_comes_first_and_whole(findings, parsed):
+    words = " ".join("".join(parsed.words).split())
+    position = words.index(findings.verdict)
+    assert position < words.index("Curves")
+    assert parsed.tags.index("h1") < parsed.tags.index("svg")
+
+
+def test_every_provenance_is_explained(page):
+    for provenance, look in LOOKS.items():
+        assert f"<b>{provenance}</b>" in page
+        assert html.escape(look.meaning) in page
+
+
+def test_the_numbers_beside_the_charts_are_those_of_the_curves(findings, parsed):
+    rows = [text_of(row) for row in parsed.rows]
+    for curve in findings.curves:
+        for point in curve.points:
+            shown = (
+                curve.provenance,
+                point.mesh,
+                quantity.rate(point.tokens_per_s),
+                quantity.seconds(point.step_time_s),
+                efficiency_text(point),
+                quantity.ratio(point.marginal_efficiency),
+                point.status,
+            )
+            assert any(all(part in row for part in shown) for row in rows), shown
+
+
+def test_every_point_is_listed_with_status_and_reason(findings, parsed):
+    rows = [text_of(row) for row in parsed.rows]
+    for run in findings.measurements:
+        mine = [row for row in rows if run.id in row]
+        assert any(run.status in row for row in mine)
+        if run.reason:
+            assert any(run.reason in row for row in mine)
+
+
+def test_every_chart_has_words_for_who_cannot_see_it(page):
+    charts = re.findall(r'<svg[^>]*role="img"[^>]*>', page)
+    assert len(charts) == 4 + 4 + 2 + 8
+    assert all(re.search(r'aria-label="[^"]{40,}"', chart) for chart in charts)
+
+
+def test_the_analytic_panel_is_apart_and_labelled(page):
+    _, _, after = page.partition('class="analytic-panel"')
+    panel, _, _ = after.partition('id="points"')
+    assert "Nothing here was run" in panel
+    assert 'class="provenance analytic"' in panel
+    assert 'class="provenance measured"' not in panel
+
+
+def test_doubts_and_unreadable_files_are_shown(findings, new_story, parsed):
+    assert "cpu_story/x.json" in "".join(parsed.words)
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    story.run("1/data=2", 16, step_time_s=0.03)
+    words = "".join(Collector(rendered(find(story.measurements))).words)
+    assert "the baseline 1/1 may be slow" in words
+
+
+def test_no_curve_and_no_run_is_a_page_too(new_story):
+    story = new_story()
+    for status in STATUSES:
+        reason = None if status == "ok" else f"why {status}"
+        story.run("1/1", 16, status=status, reason=reason, repeats=1)
+    for found in (find(story.measurements), find([])):
+        page = rendered(found)
+        assert "No scaling curve" in page
+        assert "Undefined" not in page
+
+
+def test_environments_are_told_apart_once_there_are_several(new_story):
+    old = new_story()
+    new = new_story(
+        old.environment.model_copy(update={"hostname": "host-2", "code_hash": "f" * 16})
+    )
+    for story in (old, new):
+        story.run("1/1", 16, step_time_s=0.1)
+    page = rendered(find([*old.measurements, *new.measurements]))
+    assert page.index("host-2") < page.index("host-1"), "the newest comes first"
+
+
+def test_a_big_sweep_lists_its_first_points_and_says_so(new_story, monkeypatch):
+    monkeypatch.setattr(page_module, "MAX_ROWS", 3)
+    story = new_story()
+    for batch in range(1, 6):
+        story.run("1/1", batch, step_time_s=0.1, repeats=1)
+    assert "The first 3 of 5 points" in rendered(find(story.measurements))

@@ -1,0 +1,57 @@
+import io
+
+from rich.console import Console
+
+from scaling.report.findings import find
+from scaling.report.terminal import print_report
+
+
+def printed(findings, *, color=False):
+    file = io.StringIO()
+    console = Console(
+        file=file, width=80, force_terminal=color, highlight=False, legacy_windows=False
+    )
+    print_report(findings, console)
+    return file.getvalue()
+
+
+def test_it_fits_80_columns_without_cutting_a_status(findings):
+    text = printed(findings)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    for status in ("ok", "hang", "crash", "invalid", "skipped", "out_of_memory"):
+        assert status in text
+
+
+def test_efficiency_and_interval_stand_together(findings):
+    curve = next(each for each in findings.curves if each.growth == "ici:data")
+    point = curve.points[-1]
+    interval = f"[{point.efficiency_low:.2f}, {point.efficiency_high:.2f}]"
+    assert f"{point.efficiency:.2f} {interval}" in printed(findings)
+
+
+def test_the_verdict_comes_last_and_whole(findings):
+    text = " ".join(printed(findings).split())
+    assert text.endswith(findings.verdict)
+
+
+def test_simulated_curves_say_that_they_are_not_judged(findings):
+    assert "(simulated, not judged)" in printed(findings)
+
+
+def test_a_reason_cannot_paint_or_move_the_cursor(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    story.run(
+        "1/data=2",
+        16,
+        status="error",
+        reason="\x1b[31m\x1b[2J[bold]not markup[/bold]",
+        repeats=1,
+    )
+    text = printed(find(story.measurements))
+    assert "\x1b" not in text
+    assert "[bold]not markup[/bold]" in text
+
+
+def test_nothing_measured_says_so():
+    assert printed(find([])).strip().startswith("No verdict")
