@@ -30,7 +30,7 @@ def verdict(point: PointComparison) -> str:
     if "ok" not in (point.status_a, point.status_b) or point.ratio is None:
         return f"{point.status_a} → {point.status_b}"
     if point.ratio_low is None or point.ratio_high is None:
-        return "no interval: fewer than two runs"
+        return "one run is too few to tell"
     if not point.distinguishable:
         return "not distinguishable"
     return "B is faster" if point.ratio > 1 else "B is slower"

@@ -183,7 +183,7 @@ def summary_lines(summary: RunSummary) -> list[str]:
     """Returns what is said at the end of a sweep."""
     runs = ", ".join(f"{number} {status}" for status, number in summary.stored.items())
     lines = [
-        f"{sum(summary.stored.values())} runs stored in {summary.folder}"
+        f"{_runs(sum(summary.stored.values()))} stored in {summary.folder}"
         f"{f': {runs}' if runs else ''}"
     ]
     parts = ", ".join(
@@ -200,15 +200,19 @@ def summary_lines(summary: RunSummary) -> list[str]:
         )
     if summary.interrupted_by is not None:
         lines.append(
-            f"interrupted with {summary.num_left} runs still due; "
+            f"interrupted with {_runs(summary.num_left)} still due; "
             "the same command goes on from here"
         )
     elif summary.num_left:
         lines.append(
-            f"stopped with {summary.num_left} runs still due; "
+            f"stopped with {_runs(summary.num_left)} still due; "
             "the same command goes on from here"
         )
     return lines
+
+
+def _runs(number: int) -> str:
+    return f"{number} run" if number == 1 else f"{number} runs"
 
 
 def whole(duration_s: float) -> str:

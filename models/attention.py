@@ -47,7 +47,8 @@ class Attention(nnx.Module):
         """Maps [B, T, D] to [B, T, D]; `angles` [T, H/2] where positions are rotary."""
         query, key, value = self.query(x), self.key(x), self.value(x)
         if angles is not None:
-            query, key = rotate(query, angles), rotate(key, angles)
+            turned = self.computation.keeping_inputs(rotate)
+            query, key = turned(query, angles), turned(key, angles)
         constrain = self.computation.constrain
         kv_axes = ("batch", "seq", "kv_heads", "head_dim")
         axes = ("batch", "seq", "heads", "head_dim")

@@ -5,10 +5,10 @@ V vocabulary.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,20 +17,13 @@ from flax import nnx
 from models.config import Activation
 from models.config import MatmulForm
 from models.config import ModelConfig
+from models.config import Remat
 from models.matmul import matmul
 
 NamedSizes = tuple[tuple[str, int], ...]
 """Dims of an array as (logical axis, size)."""
 Rules = tuple[tuple[str, tuple[str, ...]], ...]
 """Mesh axes of each logical axis; pairs, because a module's attributes are hashed."""
-
-recomputed = functools.partial(jax.checkpoint, prevent_cse=False)
-"""Makes the backward pass keep a function's inputs, not what it computed from them.
-
-For what is cheap: element-wise work, and casting and gathering a kernel. Scanned
-layers would otherwise keep a gathered kernel each, the whole model on every device.
-Where layers are unrolled XLA may merge the second computation with the first.
-"""
 
 INIT_STDDEV = 0.02
 NORM_EPSILON = 1e-5
@@ -45,8 +38,9 @@ _ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Computation:
-    """What every layer of one model shares: dtypes, matmul form, sharding rules."""
+    """What every layer of one model shares: dtypes, forms, sharding rules."""
 
+    remat: Remat
     param_dtype: str
     compute_dtype: str
     matmul_form: MatmulForm
@@ -59,6 +53,18 @@ class Computation:
         rules = dict(self.rules)
         spec = jax.P(*(rules[axis] for axis in logical_axes))
         return jax.lax.with_sharding_constraint(x, spec)
+
+    def keeping_inputs(self, function: Callable[..., jax.Array]) -> Callable[..., Any]:
+        """Returns `function`, whose inputs are all that the backward pass keeps of it.
+
+        For what is cheap to do again: element-wise work, casting and gathering a
+        kernel. Scanned layers would otherwise each keep a gathered kernel, together
+        the whole model on every device; where layers are unrolled XLA may still merge
+        both computations. Other remat policies keep none of it anyhow.
+        """
+        if self.remat != "none":
+            return function
+        return jax.checkpoint(function, prevent_cse=False)
 
     def gathered(self, kernel: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
         """Returns `kernel` in the compute dtype and whole along `embed`.
@@ -122,7 +128,7 @@ def project(
         gathered = computation.gathered(kernel, logical_axes)
         return matmul(x, gathered, form=computation.matmul_form)
 
-    return recomputed(gather_and_multiply)(x, kernel)
+    return computation.keeping_inputs(gather_and_multiply)(x, kernel)
 
 
 class Norm(nnx.Module):
@@ -139,7 +145,9 @@ class Norm(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Returns [B, T, D] of unit mean square, or variance, times the scale."""
         bias = None if self.bias is None else self.bias[...]
-        return recomputed(self._normalise)(x, self.scale[...], bias)
+        return self.computation.keeping_inputs(self._normalise)(
+            x, self.scale[...], bias
+        )
 
     def _normalise(
         self, x: jax.Array, scale: jax.Array, bias: jax.Array | None
@@ -186,10 +194,11 @@ class MLP(nnx.Module):
         """Maps [B, T, D] to [B, T, D]."""
         axes = ("batch", "seq", "mlp")
         up = self.computation.constrain(self.up(x), axes)
+        activate = self.computation.keeping_inputs(self._activate)
         if self.gate is None:
-            return self.down(recomputed(self._activate)(up))
+            return self.down(activate(up))
         gate = self.computation.constrain(self.gate(x), axes)
-        return self.down(recomputed(self._activate)(gate, up))
+        return self.down(activate(gate, up))
 
     def _activate(self, x: jax.Array, factor: jax.Array | None = None) -> jax.Array:
         y = _ACTIVATIONS[self.activation](x)
@@ -213,10 +222,6 @@ def rotary_angles(seq_len: int, *, head_dim: int, theta: float) -> jax.Array:
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     """Returns [B, T, heads, H] with its half pairs (i, i + H/2) turned by `angles`."""
-    return recomputed(_rotate)(x, angles)
-
-
-def _rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cos, sin = jnp.cos(angles)[:, None, :], jnp.sin(angles)[:, None, :]
     turned = (first * cos - second * sin, second * cos + first * sin)

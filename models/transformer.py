@@ -69,6 +69,7 @@ class Transformer(nnx.Module):
         matmul_form: MatmulForm = "plain",
     ):
         computation = Computation(
+            remat=remat,
             param_dtype=param_dtype,
             compute_dtype=compute_dtype,
             matmul_form=matmul_form,
@@ -94,7 +95,6 @@ class Transformer(nnx.Module):
         )
         self.config = config
         self.layers = layers
-        self.remat = remat
         self.computation = computation
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
@@ -153,8 +153,9 @@ class Transformer(nnx.Module):
         def run(state: Any, x: jax.Array, angles: jax.Array | None) -> jax.Array:
             return nnx.merge(graphdef, state)(x, angles)
 
-        if self.remat in _POLICIES:
-            run = jax.checkpoint(run, policy=_POLICIES[self.remat])
+        remat = self.computation.remat
+        if remat in _POLICIES:
+            run = jax.checkpoint(run, policy=_POLICIES[remat])
         return run(state, x, angles)
 
 

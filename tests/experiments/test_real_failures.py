@@ -30,6 +30,8 @@ TESTS = Path(__file__).parent.parent
 FAULTY_WORKER = TESTS / "faulty_worker.py"
 FAKE_WORKER = TESTS / "fake_worker.py"
 
+# Nothing here is about speed, and most of the time goes to compiling.
+CHEAP = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 TIMING = Timing(num_blocks=3, min_block_s=0.05, max_warm_up_s=5.0)
 
 
@@ -64,6 +66,13 @@ class Aftermath:
 
     def of(self, fault: str) -> Measurement:
         return self._runs[FAULTS[fault].id]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cheap_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", CHEAP)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +113,7 @@ def test_every_point_has_a_final_status_and_the_healthy_one_is_ok(
     well = aftermath.of("well")
     assert (well.status, well.reason) == ("ok", None)
     assert len(well.blocks) == TIMING.num_blocks
+    assert well.environment.flags == {"XLA_FLAGS": CHEAP}
 
 
 @pytest.mark.parametrize(

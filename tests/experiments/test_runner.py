@@ -416,7 +416,7 @@ def test_max_time_stops_between_runs(fake: "Fake", make_point: MakePoint):
     summary = fake.run(*points, max_time_s=0.6)
     assert 1 <= summary.stored["ok"] <= 2
     assert summary.num_left == 4 - summary.stored["ok"]
-    assert "runs still due; the same command goes on" in fake.output.getvalue()
+    assert " still due; the same command goes on" in fake.output.getvalue()
 
 
 def test_data_is_prepared_once_and_a_failure_is_the_points_own(

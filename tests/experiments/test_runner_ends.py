@@ -113,7 +113,7 @@ def test_an_interrupt_while_data_is_prepared(fake: "Fake", make_point: MakePoint
         runner.send_signal(signal.SIGINT)
         said = runner.stderr.read()
         assert runner.wait(timeout=10) == 130
-    assert "interrupted with 1 runs still due" in said
+    assert "interrupted with 1 run still due" in said
     assert fake.stored() == ()
 
 

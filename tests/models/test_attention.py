@@ -10,6 +10,7 @@ from models.attention import Attention
 from models.layers import Computation
 
 FLOAT32 = Computation(
+    remat="none",
     param_dtype="float32",
     compute_dtype="float32",
     matmul_form="plain",

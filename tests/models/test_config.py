@@ -5,12 +5,12 @@ from pydantic import ValidationError
 
 
 def test_heads_that_do_not_share_evenly_are_refused(shape):
-    with pytest.raises(ValidationError, match="num_heads 4 .* num_kv_heads 3"):
+    with pytest.raises(ValidationError, match=r"num_heads 4 .* num_kv_heads 3"):
         shape(num_kv_heads=3)
 
 
 def test_an_odd_head_dim_cannot_be_rotated(shape):
-    with pytest.raises(ValidationError, match="head_dim 9 .* is odd"):
+    with pytest.raises(ValidationError, match=r"head_dim 9 .* is odd"):
         shape(head_dim=9)
     assert shape(head_dim=9, positions="learned").head_dim == 9
 

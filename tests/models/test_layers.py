@@ -18,6 +18,7 @@ from models.layers import rotary_angles
 from models.layers import rotate
 
 FLOAT32 = Computation(
+    remat="none",
     param_dtype="float32",
     compute_dtype="float32",
     matmul_form="plain",

@@ -88,7 +88,7 @@ def test_small_divides_over_eight_devices(dim):
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="unknown model 'llama2-7'.*llama2-7b"):
+    with pytest.raises(ValueError, match=r"unknown model 'llama2-7'.*llama2-7b"):
         model("llama2-7")
 
 

@@ -148,9 +148,7 @@ def test_only_flat_folds_batch_and_sequence(shape, transformer, lowered_step):
 def test_arrays_are_those_of_the_counts(shape, transformer, changes, layers):
     config = shape(**changes)
     model = nnx.eval_shape(lambda: transformer(config, layers=layers))
-    axes = dict(
-        (path, param[...]) for path, param in nnx.to_flat_state(logical_axes(model))
-    )
+    axes = {path: param[...] for path, param in nnx.to_flat_state(logical_axes(model))}
     found: dict[str, list] = {}
     for path, param in nnx.to_flat_state(nnx.state(model, nnx.Param)):
         names = axes[path]
@@ -229,7 +227,7 @@ def test_bfloat16_parameters_are_the_float32_ones_rounded(shape, transformer):
 def test_more_tokens_than_learned_positions_are_refused(shape, transformer):
     model = transformer(shape(**GPT))
     assert model(jnp.zeros((1, 16), jnp.int32)).shape == (1, 16, 96)
-    with pytest.raises(ValueError, match="17 tokens .* 16 learned positions"):
+    with pytest.raises(ValueError, match=r"17 tokens .* 16 learned positions"):
         model(jnp.zeros((1, 17), jnp.int32))
 
 

@@ -36,7 +36,8 @@ const overlap = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
 const within = element => inside(box(element), box(element.closest(".chart svg")));
 const all = (where, what) => [...where.querySelectorAll(what)];
 const charts = all(document, ".chart svg");
-const marks = all(document, ".chart path[aria-roledescription=point]");
+const POINT = "path[aria-roledescription=point]";
+const marks = charts.flatMap(chart => all(chart, POINT));
 const words = charts.map(chart => all(chart, "text"));
 const pairs = list => list.flatMap((a, i) => list.slice(i + 1).map(b => [a, b]));
 const seen = {
@@ -49,6 +50,11 @@ const seen = {
   cut: words.flat().filter(word => !within(word)).map(word => word.textContent),
   colliding: words.flatMap(pairs).filter(([a, b]) => overlap(box(a), box(b)))
     .map(([a, b]) => a.textContent + " | " + b.textContent),
+  covered: words.flatMap((list, i) => list.flatMap(word => all(charts[i], POINT)
+    .filter(mark => overlap(box(word), box(mark)))
+    .map(mark => word.textContent + " | " + mark.ariaLabel))),
+  scales: all(document, ".panels").map(panels => all(panels, ".chart svg")
+    .map(chart => box(chart).width / chart.viewBox.baseVal.width)),
 };
 const text = JSON.stringify(seen).replaceAll("<", "(");
 document.documentElement.innerHTML = "<pre>" + text + "</pre>";
@@ -110,6 +116,9 @@ def test_every_mark_is_seen_and_no_words_collide(page, tmp_path, width):
     assert seen["words"] > 300
     assert seen["cut"] == []
     assert seen["colliding"] == []
+    assert seen["covered"] == []
+    for scales in seen["scales"]:
+        assert max(scales) < 1.03 * min(scales), "axes do not line up"
     assert seen["needed"] <= width
 
 
@@ -117,6 +126,7 @@ def test_words_that_collide_would_be_seen(page, tmp_path):
     huge = page.replace('font-size="11px"', 'font-size="40px"')
     seen = seen_at(huge, tmp_path, width=1280)
     assert seen["colliding"]
+    assert seen["covered"]
     assert seen["cut"]
 
 
