@@ -97,8 +97,8 @@ def jax_steps(dtype: str) -> list[float]:
     tokens = np.random.default_rng(0).integers(0, VOCAB, (BATCH, SEQ + 1), "int32")
     step = build_step(point, mesh)
     state = step.init()
-    batch = jax.device_put(tokens, step.batch_sharding)
-    compiled = step.compile(state, batch)
+    batch = jax.device_put(tokens, step.abstract_batch.sharding)
+    compiled = step.compile()
     times = []
     for _ in range(WARM_UP + STEPS):
         started = time.perf_counter()

@@ -30,7 +30,7 @@ def verdict(point: PointComparison) -> str:
     if "ok" not in (point.status_a, point.status_b) or point.ratio is None:
         return f"{point.status_a} → {point.status_b}"
     if point.ratio_low is None or point.ratio_high is None:
-        return "one run is too few to tell"
+        return "one run is too few"
     if not point.distinguishable:
         return "not distinguishable"
     return "B is faster" if point.ratio > 1 else "B is slower"
@@ -38,13 +38,15 @@ def verdict(point: PointComparison) -> str:
 
 def _table(points: tuple[PointComparison, ...]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("model", "mesh", "batch", "A", "B", "B/A throughput", ""):
+    for name in ("model", "mesh", "batch"):
         table.add_column(name, overflow="fold")
+    for name in ("A", "B", "B/A throughput", ""):
+        table.add_column(name, no_wrap=True)
     for point in points:
         table.add_row(
             point.model,
             point.mesh,
-            f"{point.global_batch_size} {point.regime}",
+            f"{point.global_batch_size}{' weak' if point.regime == 'weak' else ''}",
             quantity.seconds(point.step_time_a_s),
             quantity.seconds(point.step_time_b_s),
             _ratio(point),

@@ -46,10 +46,12 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Executed:
-    """The record of a run, and how long it was from just before spawn to last exit."""
+    """What came of a run."""
 
-    measurement: Measurement
+    measurement: Measurement | None
+    """None if the runner was interrupted."""
     total_s: float
+    """From just before spawn to the last exit."""
 
 
 def execute(
@@ -59,8 +61,8 @@ def execute(
     cores: tuple[tuple[int, ...], ...] | None,
     provenance: Provenance,
     environment: Environment,
-) -> Executed | None:
-    """Runs a point once and returns its record; None if the runner was interrupted.
+) -> Executed:
+    """Runs a point once and returns its record.
 
     No process of the run is left. A run whose coordinator's port was taken by another
     program in the meantime is started once more.
@@ -70,7 +72,7 @@ def execute(
         done = run.go()
         if done.ending == "interrupted":
             setting.places.discard(run.name, run.logs)
-            return None
+            return Executed(measurement=None, total_s=run.total_s)
         if attempt == "first" and _port_was_taken(done):
             setting.places.discard(run.name, run.logs)
             continue

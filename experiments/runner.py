@@ -253,9 +253,10 @@ class _Sweep:
             provenance=self._provenance(turn.point),
             environment=self._environment_of(turn.point),
         )
-        if executed is None:
-            return False
         run = executed.measurement
+        if run is None:
+            self._account.add_lost_run(total_s=executed.total_s)
+            return False
         self._account.add_run(run, total_s=executed.total_s)
         self._forecast.learn([run])
         self._end_turn(turn, run)

@@ -112,6 +112,10 @@ class Account:
             longest = max(fraction, self.long_warm_ups.get(run.id, 0.0))
             self.long_warm_ups[run.id] = longest
 
+    def add_lost_run(self, *, total_s: float) -> None:
+        """Counts a run that the interrupt of the runner has ended, as its own time."""
+        self._useful_s += total_s
+
     def summary(
         self,
         *,

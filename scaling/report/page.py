@@ -26,9 +26,9 @@ from scaling.report.marks import LOOKS
 from scaling.report.marks import NEUTRAL
 from scaling.report.marks import SWATCHES
 from scaling.report.panels import Figure
-from scaling.report.panels import efficiency_text
 from scaling.report.projection import Projection
 from scaling.report.tables import point_rows
+from scaling.report.words import efficiency_text
 
 MAX_ROWS = 300
 """Points listed in the page; all of them are in `points.csv`."""

@@ -6,8 +6,8 @@ from scaling import quantity
 from scaling.curve import Curve
 from scaling.report import sections
 from scaling.report.findings import Findings
-from scaling.report.panels import efficiency_text
 from scaling.report.plain import plain
+from scaling.report.words import efficiency_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -133,7 +133,7 @@ def test_compare_needs_a_point_in_common(scaling, tmp_path):
         ((0.2, 0.2 * math.exp(0.01)), "B is slower"),
         ((0.05, 0.05 * math.exp(0.01)), "B is faster"),
         ((0.1, 0.1 * math.exp(0.01)), "not distinguishable"),
-        ((0.1,), "one run is too few to tell"),
+        ((0.1,), "one run is too few"),
     ],
 )
 def test_words_for_a_comparison(times, words):

@@ -86,6 +86,17 @@ def test_overhead_is_wall_time_without_the_runs(monkeypatch: pytest.MonkeyPatch)
     assert sum(made.parts_s.values()) == made.overhead_s
 
 
+def test_a_run_lost_to_an_interrupt_is_no_overhead(monkeypatch: pytest.MonkeyPatch):
+    clock_s = iter([100.0, 110.0])
+    monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
+    account = Account()
+    account.add_lost_run(total_s=9.0)
+    made = account.summary(
+        sweep="s", folder="f", seed="x", statuses={}, num_left=1, interrupted_by=2
+    )
+    assert made.overhead_s == 1.0
+
+
 @pytest.mark.parametrize(("warm_up_s", "listed"), [(0.6, False), (0.61, True)])
 def test_a_warm_up_above_three_tenths_of_the_window_is_listed(
     warm_up_s: float, listed: bool

@@ -48,13 +48,14 @@ def transformer() -> Callable[..., Transformer]:
 
 
 @pytest.fixture
-def loss_and_gradients() -> Callable[..., tuple[jax.Array, nnx.State]]:
+def loss_and_gradients() -> Callable[..., tuple[float, nnx.State]]:
     """Returns a function of (model, tokens [B, T + 1]): mean loss and gradients."""
 
-    def evaluate(model: Transformer, tokens: jax.Array) -> tuple[jax.Array, nnx.State]:
+    def evaluate(model: Transformer, tokens: jax.Array) -> tuple[float, nnx.State]:
         graph, params = nnx.split(model, nnx.Param)
         differentiate = jax.value_and_grad(functools.partial(_loss, graph))
-        return jax.jit(differentiate)(params, tokens)
+        loss, gradients = jax.jit(differentiate)(params, tokens)
+        return loss.item(), gradients
 
     return evaluate
 

@@ -48,13 +48,12 @@ def test_axes_say_what_they_show_in_which_unit(figures):
 
 def test_fill_and_line_tell_the_provenance(figures):
     chart = specification(figures[0], 0, 0)
-    points = [each["mark"] for each in layers(chart, "point")[1:]]
-    hollow = [mark for mark in points if mark.get("fill") == PAPER]
-    filled = [mark for mark in points if mark.get("fill") not in (None, PAPER)]
-    assert len(hollow) == 2, "the simulated point, on `best` and on its own axis"
-    assert len(filled) == 4
+    points = layers(chart, "point")[1]["data"]["values"]
+    fills = {row["words"]: row["fill"] for row in points}
+    hollow = {words for words, fill in fills.items() if fill == PAPER}
+    assert hollow == {words for words in fills if "simulated" in words} != set()
     dashes = [each["mark"].get("strokeDash") for each in layers(chart, "line")]
-    assert dashes.count(list(LOOKS["simulated"].dash)) == 2
+    assert dashes.count(list(LOOKS["simulated"].dash)) == 1
 
 
 def test_the_threshold_and_the_break_are_drawn(figures):

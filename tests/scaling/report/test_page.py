@@ -10,8 +10,8 @@ from scaling.report import page as page_module
 from scaling.report.findings import find
 from scaling.report.marks import LOOKS
 from scaling.report.page import render_page
-from scaling.report.panels import efficiency_text
 from scaling.report.projection import Projection
+from scaling.report.words import efficiency_text
 
 LOADING = {"src", "href", "xlink:href", "srcset", "data", "poster", "action", "style"}
 NOTHING = Projection(judged=(), points={})

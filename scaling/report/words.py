@@ -1,0 +1,36 @@
+"""Words: one point of a curve as people read it, in tooltips, tables and terminal."""
+
+from scaling import quantity
+from scaling.curve import Curve
+from scaling.curve import CurvePoint
+
+
+def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
+    """Returns one point of a curve in words, with how its numbers were obtained."""
+    where = f"{point.mesh}, {counted(point.num_devices, 'device')}"
+    where += f", global batch {point.global_batch_size}"
+    if point.status != "ok":
+        return f"{where}: {point.status}" + (f", {reason}" if reason else "")
+    step = quantity.seconds(point.step_time_s)
+    parts = [f"{where}: {quantity.rate(point.tokens_per_s)}", f"step {step}"]
+    if point.efficiency is not None:
+        parts.append(f"efficiency {efficiency_text(point)}")
+    runs = counted(point.num_runs, "run")
+    parts.append(f"{curve.provenance}, {runs}" if point.num_runs else curve.provenance)
+    return ", ".join(parts)
+
+
+def efficiency_text(point: CurvePoint) -> str:
+    """Returns the efficiency with its 90 % interval, as `0.86 [0.84, 0.88]`."""
+    value = quantity.ratio(point.efficiency)
+    if point.efficiency_low is None or point.efficiency_high is None:
+        return value
+    low, high = (
+        quantity.ratio(each) for each in (point.efficiency_low, point.efficiency_high)
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns `1 device`, `2 devices`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
