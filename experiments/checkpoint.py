@@ -26,7 +26,12 @@ class Checkpoints:
         # Orbax refuses a relative path only after it has begun to write there.
         self._folder = folder.absolute()
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=True)
-        self._manager = ocp.CheckpointManager(self._folder, options=options)
+        self._manager = ocp.CheckpointManager(
+            self._folder,
+            options=options,
+            # Named here, or what is stored cannot be looked at before it is restored.
+            item_handlers=ocp.StandardCheckpointHandler(),
+        )
         self.blocked_s = 0.0
         """How long training waited for saves, over all of them."""
         self._last_saved: int | None = None
@@ -72,10 +77,12 @@ class Checkpoints:
 def _check_dtypes(stored: Any, wanted: Any) -> None:
     found = {_name(path): leaf.dtype for path, leaf in _leaves(stored)}
     for path, leaf in _leaves(wanted):
-        dtype = found.get(_name(path))
-        if dtype is not None and dtype != leaf.dtype:
+        name = _name(path)
+        if name not in found:
+            raise ValueError(f"{name} is not in the checkpoint")
+        if found[name] != leaf.dtype:
             raise ValueError(
-                f"{_name(path)} is stored as {dtype} and wanted as {leaf.dtype}; "
+                f"{name} is stored as {found[name]} and wanted as {leaf.dtype}; "
                 "restore it in the dtype it was saved in"
             )
 

@@ -133,7 +133,6 @@ class _Sweep:
         self._turns: list[Turn] = []
         self._num_ended = 0
         self._preempted: set[Turn] = set()
-        self._key: tuple[object, ...] = ()
         self._environment: Environment | None = None
 
     def plan(self, repeats: int, retry: Iterable[Status]) -> None:

@@ -95,12 +95,14 @@ class Account:
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Counts the time of the block to one of `PARTS`."""
+        """Counts the time of the block to one of `PARTS`, without parts within it."""
         began_s = time.monotonic()
+        counted_s = sum(self._parts_s.values())
         try:
             yield
         finally:
-            self._parts_s[name] += time.monotonic() - began_s
+            within_s = sum(self._parts_s.values()) - counted_s
+            self._parts_s[name] += time.monotonic() - began_s - within_s
 
     def add_run(self, run: Measurement, *, total_s: float) -> None:
         """Counts a run that took `total_s` from just before spawn to its last exit."""

@@ -9,7 +9,7 @@ behaviour may be a list with one entry for each process. Keys of a behaviour:
                 end), exit_early, hang_at_exit
     after       steps before it does that (default 2)
     before      a phase before whose end it does that instead
-    step_s      how long a step takes (default 0.002)
+    step_s      how long a step takes at least, and is said to take (default 0.002)
     blocks      of 2 steps each (default 3)
     start_s     before its first word
     say         printed to the log before it does that
@@ -101,10 +101,9 @@ class Worker:
         self.step += 1
 
     def block(self) -> None:
-        began_s = time.monotonic()
         for _ in range(2):
             self.one_step()
-        elapsed_s = time.monotonic() - began_s
+        elapsed_s = 2 * self.how.get("step_s", 0.002)
         self.send("block", steps=2, elapsed_s=elapsed_s, last_step=self.step)
 
     def do(self, what: str) -> None:

@@ -10,7 +10,8 @@ def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
     where = f"{point.mesh}, {counted(point.num_devices, 'device')}"
     where += f", global batch {point.global_batch_size}"
     if point.status != "ok":
-        return f"{where}: {point.status}" + (f", {reason}" if reason else "")
+        parts = [f"{where}: {point.status}", curve.provenance, reason]
+        return ", ".join(filter(None, parts))
     step = quantity.seconds(point.step_time_s)
     parts = [f"{where}: {quantity.rate(point.tokens_per_s)}", f"step {step}"]
     if point.efficiency is not None:

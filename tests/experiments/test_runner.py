@@ -74,8 +74,7 @@ def test_two_slices_are_two_processes_with_cores_of_their_own(
     run = run_one(fake, make_point("data=2/1"), [{"step_s": 0.002}, {"step_s": 0.01}])
     assert run.status == "ok"
     assert [each.cores for each in run.processes] == [(0,), (1,)]
-    assert [len(block.elapsed_s) for block in run.blocks] == [2, 2, 2]
-    assert all(block.elapsed_s[1] > block.elapsed_s[0] for block in run.blocks)
+    assert [block.elapsed_s for block in run.blocks] == [(0.004, 0.02)] * 3
 
 
 def test_more_devices_than_cores_is_simulated_and_run_once(
@@ -158,7 +157,7 @@ def test_no_step_for_too_long_is_a_hang(
 def test_before_it_has_compiled_a_worker_may_be_silent(
     fake: "Fake", make_point: MakePoint
 ):
-    run = run_one(fake, make_point(), {"start_s": 0.6}, hang_s=0.3)
+    run = run_one(fake, make_point(), {"start_s": 2.0}, hang_s=1.5)
     assert run.status == "ok"
 
 
@@ -289,7 +288,7 @@ def test_a_sweep_goes_on_after_every_kind_of_failure(
         }
     )
     points = [make_point("1/1", batch) for batch in range(1, 6)]
-    summary = fake.run(*points, hang_s=0.5, timeout_s=1.0)
+    summary = fake.run(*points, hang_s=1.5, timeout_s=3.0)
     statuses = [summary.statuses[point.id] for point in points]
     assert statuses == ["hang", "crash", "timeout", "error", "ok"]
     assert summary.exit_code() == 0
@@ -411,9 +410,9 @@ def test_a_preempted_run_is_made_again_at_the_end_and_by_the_next_command(
 
 
 def test_max_time_stops_between_runs(fake: "Fake", make_point: MakePoint):
-    fake.behave({"*": {"start_s": 0.4}})
+    fake.behave({"*": {"start_s": 1.2}})
     points = [make_point("1/1", batch) for batch in (1, 2, 3, 4)]
-    summary = fake.run(*points, max_time_s=0.6)
+    summary = fake.run(*points, max_time_s=2.0)
     assert 1 <= summary.stored["ok"] <= 2
     assert summary.num_left == 4 - summary.stored["ok"]
     assert " still due; the same command goes on" in fake.output.getvalue()

@@ -86,6 +86,19 @@ def test_overhead_is_wall_time_without_the_runs(monkeypatch: pytest.MonkeyPatch)
     assert sum(made.parts_s.values()) == made.overhead_s
 
 
+def test_a_part_within_a_part_is_counted_once(monkeypatch: pytest.MonkeyPatch):
+    clock_s = iter([0.0, 1.0, 2.0, 5.0, 7.0, 10.0])
+    monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
+    account = Account()
+    with account.part("planning"), account.part("storing"):  # 1, 2 to 5, 7
+        pass
+    made = account.summary(  # at 10
+        sweep="s", folder="f", seed="x", statuses={}, num_left=0, interrupted_by=None
+    )
+    parts_s = {name: part_s for name, part_s in made.parts_s.items() if part_s}
+    assert parts_s == {"planning": 3.0, "storing": 3.0, "other": 4.0}
+
+
 def test_a_run_lost_to_an_interrupt_is_no_overhead(monkeypatch: pytest.MonkeyPatch):
     clock_s = iter([100.0, 110.0])
     monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))

@@ -88,7 +88,7 @@ def test_simulated_points_have_no_efficiency_and_start_no_ideal(strong):
 
 def test_every_text_names_the_provenance(strong):
     marks = [mark for row in strong.rows for panel in row for mark in panel.marks]
-    assert all(mark.provenance in mark.text for mark in marks if mark.y is not None)
+    assert all(mark.provenance in mark.text for mark in marks)
 
 
 def test_the_break_is_noted_where_it_is(strong):

@@ -1,0 +1,124 @@
+"""Microbenchmarks: rates of matmul, memory and all-reduce on the attached devices.
+
+`python -P -m experiments.microbenchmarks NAME` prints one JSON object; each runs in a
+process of its own that is confined to its cores before JAX starts. Every figure is
+the median over blocks of calls, each block waited for.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
+
+MATMUL_SIZES = {"cpu": (512, 1024, 2048), "gpu": (4096, 8192), "tpu": (4096, 8192)}
+TRIAD_ELEMENTS = 2**25
+"""Of float32: 128 MiB an array, far beyond what a core's caches hold."""
+ALL_REDUCE_BYTES = (2**10, 2**24)
+"""Of the array that is summed: one where latency is all, one where bandwidth is."""
+ALL_REDUCES_PER_CALL = 8
+
+_BLOCKS = 5
+_BLOCK_S = 0.1
+
+
+def matmul_flops_per_s(dtype: str, sizes: Sequence[int]) -> float:
+    """Returns FLOP/s of square matmuls on one device, the best of `sizes`."""
+
+    @jax.jit
+    def product(x: jax.Array, w: jax.Array) -> jax.Array:
+        return x @ w
+
+    def rate(size: int) -> float:
+        # Rows of w sum to about 1, so that a chain of products stays in range.
+        x = jnp.ones((size, size), dtype)
+        w = jnp.full((size, size), 1 / size, dtype)
+        return 2 * size**3 / call_time_s(lambda x: product(x, w), x)
+
+    return max(map(rate, sizes))
+
+
+def triad_bytes_per_s(elements: int) -> float:
+    """Returns the bytes per second of `a ← a + s·b`, two reads and a write."""
+    triad = jax.jit(lambda a, b: a + jnp.float32(1e-6) * b, donate_argnums=0)
+    b = jnp.ones(elements, jnp.float32)
+    # In place: a fresh output would measure the operating system's page faults.
+    return 3 * 4 * elements / call_time_s(lambda a: triad(a, b), jnp.ones_like(b))
+
+
+def all_reduce_time_s(payload_bytes: int, devices: Sequence[Any]) -> float:
+    """Returns the seconds of one all-reduce of an array over `devices`.
+
+    Several in a row make up one program, so that its dispatch is not measured.
+    """
+    mesh = jax.sharding.Mesh(np.array(devices), ("all",))
+    spec = PartitionSpec("all")
+
+    def sums(x: jax.Array) -> jax.Array:
+        for _ in range(ALL_REDUCES_PER_CALL):
+            x = jax.lax.pmean(x, "all")
+            x = jax.lax.pcast(x, "all", to="varying")
+        return x
+
+    program = jax.jit(
+        jax.shard_map(sums, mesh=mesh, in_specs=spec, out_specs=spec)
+    )
+    shape = (len(devices), payload_bytes // 4)
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    x = jax.jit(lambda: jnp.ones(shape, jnp.float32), out_shardings=sharding)()
+    return call_time_s(program, x) / ALL_REDUCES_PER_CALL
+
+
+def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
+    """Returns the seconds of one call of a chain `x = call(x)`, the median block's.
+
+    Over several processes all make the same calls: the number does not depend on time
+    where `x` is not wholly here.
+    """
+    x = jax.block_until_ready(call(x))
+    started_s = time.perf_counter()
+    x = jax.block_until_ready(call(x))
+    calls = _calls(time.perf_counter() - started_s)
+    times_s = []
+    for _ in range(_BLOCKS):
+        started_s = time.perf_counter()
+        for _ in range(calls):
+            x = call(x)
+        jax.block_until_ready(x)
+        times_s.append((time.perf_counter() - started_s) / calls)
+    return statistics.median(times_s)
+
+
+def _calls(one_s: float) -> int:
+    calls = max(1, round(_BLOCK_S / max(one_s, 1e-6)))
+    if jax.process_count() > 1:
+        from experiments.timing import from_process_0
+
+        return from_process_0(calls)
+    return calls
+
+
+def device() -> dict[str, Any]:
+    """Returns the kind of the attached devices, and rates of one."""
+    first = jax.devices()[0]
+    sizes = MATMUL_SIZES.get(first.platform, MATMUL_SIZES["gpu"])
+    return {
+        "device_kind": first.device_kind,
+        "float32": matmul_flops_per_s("float32", sizes),
+        "bfloat16": matmul_flops_per_s("bfloat16", sizes),
+        "triad": triad_bytes_per_s(TRIAD_ELEMENTS),
+    }
+
+
+def all_reduce() -> dict[str, float]:
+    """Returns the seconds of an all-reduce over all devices, by payload bytes."""
+    return {
+        str(size): all_reduce_time_s(size, jax.devices()) for size in ALL_REDUCE_BYTES
+    }
