@@ -1,8 +1,7 @@
 """Microbenchmarks: rates of matmul, memory and all-reduce on the attached devices.
 
-`python -P -m experiments.microbenchmarks NAME` prints one JSON object; each runs in a
-process of its own that is confined to its cores before JAX starts. Every figure is
-the median over blocks of calls, each block waited for.
+`python -P -m experiments.microbenchmarks device` (or `all_reduce`) prints one JSON
+object. Every figure is the median over blocks of calls, each block waited for.
 """
 
 import json
@@ -17,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
+
+from experiments.timing import from_process_0
 
 MATMUL_SIZES = {"cpu": (512, 1024, 2048), "gpu": (4096, 8192), "tpu": (4096, 8192)}
 TRIAD_ELEMENTS = 2**25
@@ -64,11 +65,10 @@ def all_reduce_time_s(payload_bytes: int, devices: Sequence[Any]) -> float:
     def sums(x: jax.Array) -> jax.Array:
         for _ in range(ALL_REDUCES_PER_CALL):
             x = jax.lax.pmean(x, "all")
-            x = jax.lax.pcast(x, "all", to="varying")
         return x
 
     program = jax.jit(
-        jax.shard_map(sums, mesh=mesh, in_specs=spec, out_specs=spec)
+        jax.shard_map(sums, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
     )
     shape = (len(devices), payload_bytes // 4)
     sharding = jax.sharding.NamedSharding(mesh, spec)
@@ -79,8 +79,7 @@ def all_reduce_time_s(payload_bytes: int, devices: Sequence[Any]) -> float:
 def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
     """Returns the seconds of one call of a chain `x = call(x)`, the median block's.
 
-    Over several processes all make the same calls: the number does not depend on time
-    where `x` is not wholly here.
+    Over several processes all make as many calls as process 0 finds right.
     """
     x = jax.block_until_ready(call(x))
     started_s = time.perf_counter()
@@ -98,11 +97,7 @@ def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
 
 def _calls(one_s: float) -> int:
     calls = max(1, round(_BLOCK_S / max(one_s, 1e-6)))
-    if jax.process_count() > 1:
-        from experiments.timing import from_process_0
-
-        return from_process_0(calls)
-    return calls
+    return from_process_0(calls) if jax.process_count() > 1 else calls
 
 
 def device() -> dict[str, Any]:
@@ -122,3 +117,26 @@ def all_reduce() -> dict[str, float]:
     return {
         str(size): all_reduce_time_s(size, jax.devices()) for size in ALL_REDUCE_BYTES
     }
+
+
+def _main(arguments: list[str]) -> None:
+    name, *peer = arguments
+    if peer:
+        coordinator, index, count = peer
+        jax.distributed.initialize(
+            coordinator,
+            int(count),
+            int(index),
+            cluster_detection_method="deactivate",
+            initialization_timeout=60,
+        )
+    found = {"device": device, "all_reduce": all_reduce}[name]()
+    # Collectives libraries print on standard output, too: ours is the last line.
+    sys.stdout.write(f"\n{json.dumps(found)}\n")
+    sys.stdout.flush()
+    if peer:
+        jax.distributed.shutdown()
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
