@@ -38,8 +38,9 @@ def join(job: Job) -> None:
             process_id=job.process_index,
             cluster_detection_method="deactivate",
             initialization_timeout=120,
-            # A dead peer is the runner's to notice; this is for when it cannot.
-            heartbeat_timeout_seconds=100,
+            # A dead or stuck peer is the runner's to notice, who names the root cause;
+            # an abort over missing heartbeats would come first and blame the others.
+            heartbeat_timeout_seconds=86_400,
         )
 
 

@@ -4,7 +4,9 @@
 this host alone.
 """
 
+import os
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -34,13 +36,32 @@ def read_chip(path: Path) -> Chip:
         ) from error
 
 
-def chips_of(sweep: Sweep, results: str) -> tuple[dict[str, Chip], tuple[str, ...]]:
-    """Returns the chips of a sweep by name, and the calibrations among them.
+def write_chip(path: Path, chip: Chip) -> None:
+    """Writes a chip as a whole file or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(chip.model_dump_json(indent=2, exclude_defaults=True) + "\n")
+    aside.rename(path)
 
-    Raises ValueError for a calibration that cannot be read.
+
+def chips_of(
+    sweep: Sweep, results: str, *, files: Iterable[str] = ()
+) -> tuple[dict[str, Chip], tuple[str, ...]]:
+    """Returns the chips of a sweep by name, and the files of the calibrated ones.
+
+    A chip among `files` comes before what was measured on this host, and that before
+    the table. Raises ValueError for a file that is no chip, or not of the sweep.
     """
     chips = {point.chip: hardware.chip(point.chip) for point in sweep.points}
     paths = {name: calibration_path(results, name) for name in chips}
     used = {name: path for name, path in paths.items() if path.is_file()}
+    for file in files:
+        name = read_chip(Path(file)).name
+        if name not in chips:
+            raise ValueError(
+                f"{file!r} holds figures of chip {name!r}, and the points are on "
+                f"{', '.join(chips)}"
+            )
+        used[name] = Path(file)
     chips |= {name: read_chip(path) for name, path in used.items()}
     return chips, tuple(map(str, used.values()))

@@ -8,10 +8,12 @@ import argparse
 import itertools
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from experiments.calibrated import read_chip
 from experiments.given import unknown
 from experiments.given import whole
 from experiments.sweep import Sweep
@@ -48,6 +50,8 @@ def sweep_from(args: argparse.Namespace) -> Sweep:
     Raises ValueError with one sentence.
     """
     given = [flag for flag in _FLAGS if getattr(args, flag)]
+    if args.sweep is not None and chip_files(args) == tuple(args.chip or ()):
+        given = [flag for flag in given if flag != "chip"]
     if args.sweep is None and given:
         return _adhoc(args)
     if args.sweep is None:
@@ -61,6 +65,11 @@ def sweep_from(args: argparse.Namespace) -> Sweep:
             "give points by flags"
         )
     return load_sweep(args.sweep)
+
+
+def chip_files(args: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the values of `--chip` that are files, as `scaling calibrate` writes."""
+    return tuple(text for text in args.chip or () if text.endswith(".json"))
 
 
 def _adhoc(args: argparse.Namespace) -> Sweep:
@@ -139,6 +148,9 @@ def _values(args: argparse.Namespace, settings: dict[str, str]) -> dict[str, lis
     values: dict[str, list[str]] = {
         flag: list(getattr(args, flag) or ()) for flag in _FLAGS
     }
+    files = chip_files(args)
+    names = [text for text in values["chip"] if text not in files]
+    values["chip"] = names or [read_chip(Path(file)).name for file in files]
     for field, flag in _FLAG_OF_FIELD.items():
         if field not in settings:
             continue

@@ -39,7 +39,6 @@ from meshes import hardware
 from scaling import quantity
 from scaling.feasibility import host_bytes_needed
 from scaling.feasibility import why_infeasible
-from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.measurement import Status
@@ -133,7 +132,10 @@ class _Sweep:
         self._turns: list[Turn] = []
         self._num_ended = 0
         self._preempted: set[Turn] = set()
-        self._environment: Environment | None = None
+        with self._account.part("planning"):
+            self._environment = parent_environment(
+                num_cores=core_list.num_cores(), environ=os.environ
+            )
 
     def plan(self, repeats: int, retry: Iterable[Status]) -> None:
         """Clears up, reads what is stored, and settles which runs are due."""
@@ -141,9 +143,6 @@ class _Sweep:
             places = self._setting.places
             left = survivors.end_marked(survivors.mark(str(places.work), ""))
             store.remove_unfinished(places.work)
-            self._environment = parent_environment(
-                num_cores=core_list.num_cores(), environ=os.environ
-            )
             loaded = store.load(places.store)
             self._take_stored(loaded.measurements, tuple(retry))
             self._progress.begin(self._points, self._notes(loaded.problems, left))
@@ -189,7 +188,7 @@ class _Sweep:
         self, stored: Sequence[Measurement], retry: tuple[Status, ...]
     ) -> None:
         """Keeps what counts today: same environment and, in each point, provenance."""
-        key = resume_key(self._environment_of(self._points[0]))
+        key = resume_key(self._environment)
         done = schedule.counted(stored, key=key, retry=retry)
         for point in self._points:
             runs = done.get(point.id, [])
@@ -250,7 +249,7 @@ class _Sweep:
             turn.point,
             cores=self._assigned(turn.point),
             provenance=self._provenance(turn.point),
-            environment=self._environment_of(turn.point),
+            environment=self._environment,
         )
         run = executed.measurement
         if run is None:
@@ -292,7 +291,7 @@ class _Sweep:
             status=status,
             reason=reason,
             provenance=self._provenance(point),
-            environment=self._environment_of(point),
+            environment=self._environment,
         )
 
     def _exhausted(self) -> list[Point]:
@@ -314,14 +313,6 @@ class _Sweep:
         if hardware.chip(point.chip).platform != "cpu":
             return "measured"
         return "measured" if self._assigned(point) else "simulated"
-
-    def _environment_of(self, point: Point) -> Environment:
-        assert self._environment is not None
-        if not self._assigned(point):
-            return self._environment
-        return self._environment.model_copy(
-            update={"num_cores": point.mesh.num_devices}
-        )
 
 
 def _why_not(point: Point) -> str | None:

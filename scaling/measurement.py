@@ -54,7 +54,8 @@ class Environment(BaseModel):
     """Commit of the checkout, with `-dirty` where it has changes; not pooled by."""
     hostname: str
     num_cores: PositiveInt
-    """Cores that the run's processes together could use."""
+    """Cores that this host lends to runs, by affinity and quota; the cores of one
+    process are in its `ProcessOutcome`."""
 
     @property
     def pooling_key(self) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ examples:
       --batch 1024 --seq_len 4096
   scaling plan --model llama3-8b --chip v5p:4x4x8 --mesh 1/fsdp=128 \\
       --batch_per_device 1 --batch_per_device 2 --set remat=full
+  scaling plan cpu_quick --chip results/chips/my_host-cpu.json
 """
 
 
@@ -42,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     from experiments.calibrated import chips_of
     from experiments.plan import plan
     from experiments.plan import print_plan
+    from experiments.point_flags import chip_files
     from experiments.point_flags import sweep_from
 
     with user_mistakes():
         sweep = sweep_from(args)
-        chips, calibrations = chips_of(sweep, args.results)
+        chips, calibrations = chips_of(sweep, args.results, files=chip_files(args))
     planned = plan(sweep, chips)
     for path in calibrations:
         note(f"calibrated figures of {path}")

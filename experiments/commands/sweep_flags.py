@@ -22,7 +22,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME[:SLICE]",
         help="as `show chips` lists; v5p:4x4x8 fixes the slice in chips, h100-sxm:4 "
-        "the GPUs that NVLink joins",
+        "the GPUs that NVLink joins; or a file of `scaling calibrate`",
     )
     add(
         "--mesh",

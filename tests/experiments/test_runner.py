@@ -53,7 +53,7 @@ def test_a_run_that_goes_well_keeps_every_sample(fake: "Fake", make_point: MakeP
     (only,) = run.processes
     assert (only.exit_code, only.last_step, only.cores) == (0, 11, (0, 1))
     assert run.environment.device_kind == "cpu"
-    assert run.environment.num_cores == 2
+    assert run.environment.num_cores == cores.num_cores()
 
 
 def test_phases_follow_each_other_from_spawn_to_exit(
