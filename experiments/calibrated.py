@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -20,7 +21,17 @@ from meshes.chip import Chip
 def calibration_path(results: str, chip: str, *, host: str | None = None) -> Path:
     """Returns where the figures of a chip as measured on a host are stored."""
     host = socket.gethostname() if host is None else host
-    return Path(results) / "chips" / f"{host}-{chip}.json"
+    return local_or_bucket(results) / "chips" / f"{host}-{chip}.json"
+
+
+def local_or_bucket(text: str) -> Path:
+    """Returns a path on this machine, or one with the same methods in a bucket."""
+    if "://" not in text:
+        return Path(text)
+    # Only here: it takes a while to import.
+    from etils import epath
+
+    return cast(Path, epath.Path(text))
 
 
 def read_chip(path: Path) -> Chip:
@@ -56,12 +67,12 @@ def chips_of(
     paths = {name: calibration_path(results, name) for name in chips}
     used = {name: path for name, path in paths.items() if path.is_file()}
     for file in files:
-        name = read_chip(Path(file)).name
+        name = read_chip(local_or_bucket(file)).name
         if name not in chips:
             raise ValueError(
                 f"{file!r} holds figures of chip {name!r}, and the points are on "
                 f"{', '.join(chips)}"
             )
-        used[name] = Path(file)
+        used[name] = local_or_bucket(file)
     chips |= {name: read_chip(path) for name, path in used.items()}
     return chips, tuple(map(str, used.values()))

@@ -33,9 +33,9 @@ Where does training a transformer stop scaling on this hardware: vertically
 """
 EXAMPLES = """\
 start here:
-  scaling plan cpu_quick      what would be measured, and how long it takes
-  scaling run cpu_quick       measure it; Ctrl-C and run again to go on
-  scaling report results      the verdict, and a page with the curves
+  scaling plan cpu_quick   what would be measured, and how long it takes
+  scaling run cpu_quick    measure it; Ctrl-C and run again to go on
+  scaling report results   the verdict, and a page with the curves
 
 `scaling COMMAND --help` explains a command and gives examples.
 """
@@ -144,18 +144,26 @@ class _CommandParser(Parser):
 
 def parser() -> Parser:
     """Returns the parser of the whole command line."""
-    result = Parser(prog="scaling", description=DESCRIPTION, epilog=EXAMPLES)
+    modules = {name: command_module(name) for name in COMMANDS}
+    # Listed by hand: argparse breaks such a list differently between versions.
+    listed = "\n".join(f"  {name:<11}{m.SUMMARY}" for name, m in modules.items())
+    result = Parser(
+        prog="scaling",
+        description=f"{DESCRIPTION}\ncommands:\n{listed}",
+        epilog=EXAMPLES,
+    )
     commands = result.add_subparsers(
         metavar="COMMAND",
         dest="command",
         required=True,
         parser_class=_CommandParser,
+        help="one of the commands above",
     )
-    for name in COMMANDS:
-        module = command_module(name)
+    for name, module in modules.items():
         command = commands.add_parser(
             name,
-            help=module.SUMMARY,
+            # Of our own: argparse breaks long ones differently between versions.
+            usage=f"scaling {name} {module.USAGE}",
             description=f"{module.SUMMARY[:1].upper()}{module.SUMMARY[1:]}.",
             epilog=module.EXAMPLES,
         )
@@ -165,7 +173,7 @@ def parser() -> Parser:
 
 
 def command_module(command: str) -> ModuleType:
-    """Returns the module of a command: SUMMARY, EXAMPLES, `add_flags`, `run`."""
+    """Returns the module of a command: USAGE, SUMMARY, EXAMPLES, functions."""
     return importlib.import_module(f"experiments.commands.{command}")
 
 

@@ -200,4 +200,4 @@ def _expectation(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> str:
     if not feasible:
         return text
     duration = quantity.seconds(wall_time_s(planned, sweep))
-    return f"{text}; {sweep.repeats} runs of each take about {duration} here"
+    return f"{text}; {sweep.repeats} runs of each take about {duration}"

@@ -8,11 +8,11 @@ import argparse
 import itertools
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from experiments.calibrated import local_or_bucket
 from experiments.calibrated import read_chip
 from experiments.given import unknown
 from experiments.given import whole
@@ -150,7 +150,7 @@ def _values(args: argparse.Namespace, settings: dict[str, str]) -> dict[str, lis
     }
     files = chip_files(args)
     names = [text for text in values["chip"] if text not in files]
-    values["chip"] = names or [read_chip(Path(file)).name for file in files]
+    values["chip"] = names or [read_chip(local_or_bucket(file)).name for file in files]
     for field, flag in _FLAG_OF_FIELD.items():
         if field not in settings:
             continue

@@ -6,10 +6,12 @@ from experiments.usage import UsageError
 from experiments.usage import note
 from experiments.usage import print_json
 
-SUMMARY = "measure this host's matmul, memory and network rates, for predictions"
+USAGE = "[--results DIR] [--json]"
+SUMMARY = "measure this host's rates, which predictions then use"
 EXAMPLES = """\
-Takes about a minute; nothing else should run meanwhile. Writes
-RESULTS/chips/HOST-CHIP.json, which `scaling plan` on this host then uses and names;
+Measures matmuls by dtype, memory bandwidth and, between processes, all-reduce.
+Takes about a minute, in which nothing else should run. Writes
+DIR/chips/HOST-CHIP.json, which `scaling plan` on this host then uses and names;
 `scaling plan --chip PATH` uses one from elsewhere.
 
 examples:

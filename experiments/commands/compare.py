@@ -10,7 +10,8 @@ from experiments.usage import print_json
 if TYPE_CHECKING:
     from scaling.measurement import Measurement
 
-SUMMARY = "the same points in two results folders: faster, slower, or not to be told"
+USAGE = "A B [--json]"
+SUMMARY = "the same points in two results folders"
 EXAMPLES = """\
 The ratio is throughput of B over A. Its interval holds with 90 % for all points
 at once; where it contains 1 the two are not distinguishable, and more repeats

@@ -8,7 +8,8 @@ from experiments.usage import note
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
 
-SUMMARY = "the points of a sweep, what they need and how long they take; runs nothing"
+USAGE = "[SWEEP] [flags]"
+SUMMARY = "what a sweep would run, needs and takes; touches no device"
 EXAMPLES = """\
 Step times are a roofline from shapes and the chip's figures: the low end
 overlaps everything, the high end nothing and multiplies at 0.4 of the peak. On

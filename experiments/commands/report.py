@@ -1,7 +1,6 @@
 """`scaling report`: the verdict over stored runs, a page, tables and pictures."""
 
 import argparse
-from pathlib import Path
 
 from experiments.given import fraction
 from experiments.usage import UsageError
@@ -9,7 +8,8 @@ from experiments.usage import note
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
 
-SUMMARY = "the verdict over stored runs; writes a page, CSV and pictures"
+USAGE = "RESULTS [--out DIR] [--threshold X] [--json]"
+SUMMARY = "the verdict over stored runs, a page, tables and pictures"
 EXAMPLES = """\
 Writes report.html, which opens offline, points.csv, samples.csv and pictures/.
 Below the threshold of efficiency a further device does not pay.
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             "some in 'results'"
         )
     findings = find(loaded.measurements, problems=loaded.problems, threshold=threshold)
-    paths = write_report(findings, args.out or Path(args.results) / "report")
+    paths = write_report(findings, args.out or f"{args.results.rstrip('/')}/report")
     if args.json:
         print_json(report_json(findings))
     else:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from experiments.summary import RunSummary
     from scaling.measurement import Status
 
-SUMMARY = "measure a sweep; failures are results; the same command goes on after a stop"
+USAGE = "[SWEEP] [flags]"
+SUMMARY = "measure a sweep; the same command goes on after a stop"
 EXAMPLES = """\
 Every run is a fresh process and becomes one file, DIR/SWEEP/POINT.RUN.json.
 What is stored is not measured again, so a stopped sweep goes on where it was.

@@ -7,6 +7,7 @@ from experiments.usage import print_json
 from experiments.usage import user_mistakes
 
 TOPICS = ("models", "chips", "sweeps", "curves")
+USAGE = "TOPIC [NAME] [--seq_len N] [--json]"
 SUMMARY = "what is known: models, chips, sweeps, published curves"
 EXAMPLES = """\
 examples:

@@ -4,9 +4,17 @@ import json
 import pytest
 
 from experiments import cli
+from experiments.calibrate import CannotCalibrate
+from experiments.calibrated import calibration_path
+from experiments.calibrated import read_chip
+from experiments.calibrated import write_chip
+from experiments.commands import calibrate as calibrate_command
+from experiments.commands import plan as plan_command
 from experiments.commands import run as run_command
 from experiments.summary import RunSummary
 from experiments.usage import UsageError
+from meshes.chip import Chip
+from meshes.hardware import chip
 
 pytestmark = pytest.mark.fast
 
@@ -115,3 +123,74 @@ def test_a_busy_folder_is_the_users_to_solve(monkeypatch):
     monkeypatch.setattr("experiments.runner.run_sweep", busy)
     with pytest.raises(UsageError, match="another run"):
         run("cpu_quick")
+
+
+@pytest.fixture
+def calibrated(monkeypatch):
+    """Stands in for the measuring of this host."""
+    found = chip("cpu").model_copy(
+        update={"matmul_flops_per_s": {"float32": 40e9}, "hbm_bytes_per_s": 8e9}
+    )
+    monkeypatch.setattr("experiments.calibrate.calibrate", lambda: found)
+    return found
+
+
+def calibrate(*arguments):
+    return calibrate_command.run(cli.parsed(["calibrate", *arguments]))
+
+
+def test_calibrate_stores_what_it_prints(calibrated, tmp_path, capsys):
+    assert calibrate("--results", str(tmp_path), "--json") == 0
+    captured = capsys.readouterr()
+    assert Chip.model_validate(json.loads(captured.out)) == calibrated
+    path = calibration_path(str(tmp_path), "cpu")
+    assert read_chip(path) == calibrated
+    assert str(path) in captured.err
+    # No half-written file is left beside it.
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_plan_uses_and_names_the_calibration_of_this_host(
+    calibrated, tmp_path, capsys
+):
+    results = str(tmp_path)
+    calibrate("--results", results)
+    capsys.readouterr()
+    plan_command.run(cli.parsed(["plan", "cpu_quick", "--json", "--results", results]))
+    captured = capsys.readouterr()
+    assert str(calibration_path(results, "cpu")) in captured.err
+    one_device = json.loads(captured.out)[0]["predicted"]
+    assert one_device["step_time_s"] > 0
+    # A measured rate is no vendor's peak.
+    assert one_device["mfu"] is None
+
+
+def test_a_plan_takes_a_calibration_of_elsewhere(calibrated, tmp_path, capsys):
+    path = tmp_path / "elsewhere.json"
+    write_chip(path, calibrated)
+    by_flags = ("--model", "tiny", "--mesh", "1/1", "--batch", "8")
+    by_flags += ("--set", "compute_dtype=float32")
+    for points in (("cpu_quick",), by_flags):
+        plan_command.run(cli.parsed(["plan", "--json", *points, "--chip", str(path)]))
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)[0]["predicted"]["step_time_s"] > 0
+        assert str(path) in captured.err
+
+
+def test_a_calibration_of_another_chip_is_refused(calibrated, tmp_path):
+    path = tmp_path / "cpu.json"
+    write_chip(path, calibrated)
+    with pytest.raises(UsageError, match=r"chip 'cpu', and the points are on v5e"):
+        plan_command.run(cli.parsed(["plan", "v5e_vertical", "--chip", str(path)]))
+    with pytest.raises(UsageError, match=r"there is no chip file 'no\.json'"):
+        plan_command.run(cli.parsed(["plan", "cpu_quick", "--chip", "no.json"]))
+
+
+def test_a_host_that_cannot_be_measured_is_said_in_a_sentence(monkeypatch, tmp_path):
+    def busy():
+        raise CannotCalibrate("the machine is too busy to calibrate")
+
+    monkeypatch.setattr("experiments.calibrate.calibrate", busy)
+    with pytest.raises(UsageError, match="too busy"):
+        calibrate("--results", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []

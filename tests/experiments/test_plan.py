@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from experiments import plan as planning
@@ -112,3 +114,8 @@ def test_the_text_gives_reasons_and_the_time(capsys, monkeypatch):
     assert "tiny on cpu, 128 tokens, strong" in text
     assert "1/tensor=4, batch 8: kv_heads 2 does not divide" in text
     assert "2 of 3 points can run; 3 runs of each take about" in text
+
+
+def test_calibrations_may_lie_in_a_bucket():
+    path = calibration_path("gs://bucket/results", "cpu", host="h")
+    assert os.fspath(path) == "gs://bucket/results/chips/h-cpu.json"

@@ -38,18 +38,20 @@ SHAPES = {
 SEQ_LEN = 256
 
 
-def compiled_flops_per_token(transformer, lowered_step, config, **settings) -> float:
-    model = nnx.eval_shape(lambda: transformer(config, layers="unrolled", **settings))
+def compiled_flops_per_token(
+    abstract_transformer, lowered_step, config, **settings
+) -> float:
+    model = abstract_transformer(config, layers="unrolled", **settings)
     cost = lowered_step(model, 1, SEQ_LEN).compile().cost_analysis()
     return cost["flops"] / SEQ_LEN
 
 
 @pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
 def test_training_flops_are_those_of_the_compiled_step(
-    shape, transformer, lowered_step, changes
+    shape, abstract_transformer, lowered_step, changes
 ):
     config = shape(**(WIDE | changes))
-    flops = compiled_flops_per_token(transformer, lowered_step, config)
+    flops = compiled_flops_per_token(abstract_transformer, lowered_step, config)
     counted = training_flops_per_token(config, SEQ_LEN, causal=False)
     assert counted == pytest.approx(flops, rel=0.02)
 
@@ -57,10 +59,12 @@ def test_training_flops_are_those_of_the_compiled_step(
 @pytest.mark.parametrize("remat", ["dots", "full"])
 @pytest.mark.parametrize("changes", ["grouped queries", "gpt"])
 def test_executed_flops_count_what_is_computed_again(
-    shape, transformer, lowered_step, changes, remat
+    shape, abstract_transformer, lowered_step, changes, remat
 ):
     config = shape(**(WIDE | SHAPES[changes]))
-    flops = compiled_flops_per_token(transformer, lowered_step, config, remat=remat)
+    flops = compiled_flops_per_token(
+        abstract_transformer, lowered_step, config, remat=remat
+    )
     counted = executed_flops_per_token(config, SEQ_LEN, remat=remat)
     assert counted == pytest.approx(flops, rel=0.03)
     model = training_flops_per_token(config, SEQ_LEN, causal=False)
@@ -72,7 +76,7 @@ def test_executed_flops_count_what_is_computed_again(
 @pytest.mark.parametrize("remat", ["none", "dots", "full"])
 @pytest.mark.parametrize("changes", ["grouped queries", "gpt"])
 def test_activation_bytes_are_what_the_forward_pass_keeps(
-    shape, transformer, changes, remat, compute_dtype, matmul_form
+    shape, abstract_transformer, changes, remat, compute_dtype, matmul_form
 ):
     config = shape(**(WIDE | SHAPES[changes]))
     settings = {
@@ -81,7 +85,8 @@ def test_activation_bytes_are_what_the_forward_pass_keeps(
         "matmul_form": matmul_form,
     }
     one, two, three = (
-        kept_bytes(transformer, config, batch, **settings) for batch in (1, 2, 3)
+        kept_bytes(abstract_transformer, config, batch, **settings)
+        for batch in (1, 2, 3)
     )
     assert two - one == three - two
     counted = activation_bytes_per_token(
@@ -93,11 +98,11 @@ def test_activation_bytes_are_what_the_forward_pass_keeps(
     assert counted == pytest.approx((two - one) / SEQ_LEN, rel=0.04)
 
 
-def test_scanned_layers_keep_no_copies_of_their_kernels(shape, transformer):
+def test_scanned_layers_keep_no_copies_of_their_kernels(shape, abstract_transformer):
     config = shape(**(WIDE | {"vocab_size": 32}))
-    one, two = (kept_bytes(transformer, config, batch) for batch in (1, 2))
+    one, two = (kept_bytes(abstract_transformer, config, batch) for batch in (1, 2))
     without_tokens = 2 * one - two
-    model = nnx.eval_shape(lambda: transformer(config))
+    model = abstract_transformer(config)
     params = sum(
         leaf.size * leaf.dtype.itemsize
         for leaf in jax.tree.leaves(nnx.state(model, nnx.Param))
@@ -106,9 +111,9 @@ def test_scanned_layers_keep_no_copies_of_their_kernels(shape, transformer):
     assert without_tokens <= params + square
 
 
-def kept_bytes(transformer, config, batch: int, **settings) -> int:
+def kept_bytes(abstract_transformer, config, batch: int, **settings) -> int:
     """Returns the bytes of arrays that the forward pass leaves for the backward."""
-    model = nnx.eval_shape(lambda: transformer(config, **settings))
+    model = abstract_transformer(config, **settings)
     graph, params = nnx.split(model, nnx.Param)
     tokens = jax.ShapeDtypeStruct((batch, SEQ_LEN), jnp.int32)
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from flax.traverse_util import flatten_dict
 
 from models.counts import parameter_shapes
 from models.transformer import logical_axes
@@ -51,6 +52,10 @@ def assert_same_gradients(first: nnx.State, second: nnx.State) -> None:
     one, two = stacked_layers(first), stacked_layers(second)
     assert one.keys() == two.keys()
     for path, array in one.items():
+        if path[-2:] == ("key", "bias"):
+            # It shifts all scores of a query alike, which the softmax does not see.
+            assert jnp.abs(array).max() < 1e-7
+            continue
         scale = float(jnp.linalg.norm(array.ravel()))
         assert scale > 0, f"no gradient reaches {path}"
         difference = float(jnp.linalg.norm((array - two[path]).ravel()))
@@ -80,13 +85,10 @@ def test_layers_and_kernels_start_from_different_values(shape, transformer):
 
 
 @all_shapes
-def test_scanned_and_unrolled_layers_learn_the_same(
-    shape, transformer, loss_and_gradients, tokens, changes
-):
+def test_scanned_and_unrolled_layers_learn_the_same(shape, loss_and_gradients, changes):
     config = shape(**changes)
     results = [
-        loss_and_gradients(transformer(config, layers=layers), tokens)
-        for layers in ("scanned", "unrolled")
+        loss_and_gradients(config, layers=layers) for layers in ("scanned", "unrolled")
     ]
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-6)
     assert_same_gradients(results[0][1], results[1][1])
@@ -96,35 +98,31 @@ def test_scanned_and_unrolled_layers_learn_the_same(
 @pytest.mark.parametrize("remat", ["dots", "full"])
 @pytest.mark.parametrize("changes", ["llama", "gpt"])
 def test_recomputing_changes_no_gradient(
-    shape, transformer, loss_and_gradients, tokens, changes, remat, layers
+    shape, loss_and_gradients, changes, remat, layers
 ):
     config = shape(**SHAPES[changes])
-    plain = loss_and_gradients(transformer(config, layers=layers), tokens)
-    again = loss_and_gradients(transformer(config, layers=layers, remat=remat), tokens)
+    plain = loss_and_gradients(config, layers=layers)
+    again = loss_and_gradients(config, layers=layers, remat=remat)
     assert plain[0] == pytest.approx(again[0], rel=1e-6)
     assert_same_gradients(plain[1], again[1])
 
 
 @all_shapes
-def test_the_flat_matmul_learns_the_same(
-    shape, transformer, loss_and_gradients, tokens, changes
-):
+def test_the_flat_matmul_learns_the_same(shape, loss_and_gradients, changes):
     config = shape(**changes)
     results = [
-        loss_and_gradients(transformer(config, matmul_form=form), tokens)
-        for form in ("plain", "flat")
+        loss_and_gradients(config, matmul_form=form) for form in ("plain", "flat")
     ]
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-6)
     assert_same_gradients(results[0][1], results[1][1])
 
 
 @pytest.mark.parametrize("form", ["plain", "flat"])
-def test_bfloat16_stays_near_float32(
-    shape, transformer, loss_and_gradients, tokens, form
-):
-    exact, exact_gradients = loss_and_gradients(transformer(shape()), tokens)
-    model = transformer(shape(), compute_dtype="bfloat16", matmul_form=form)
-    loss, gradients = loss_and_gradients(model, tokens)
+def test_bfloat16_stays_near_float32(shape, loss_and_gradients, form):
+    exact, exact_gradients = loss_and_gradients(shape())
+    loss, gradients = loss_and_gradients(
+        shape(), compute_dtype="bfloat16", matmul_form=form
+    )
     assert loss == pytest.approx(exact, rel=1e-2)
     one, two = stacked_layers(exact_gradients), stacked_layers(gradients)
     for path, array in one.items():
@@ -133,9 +131,9 @@ def test_bfloat16_stays_near_float32(
         assert error < 0.05 * jnp.linalg.norm(array.ravel()), path
 
 
-def test_only_flat_folds_batch_and_sequence(shape, transformer, lowered_step):
+def test_only_flat_folds_batch_and_sequence(shape, abstract_transformer, lowered_step):
     plain, flat = (
-        lowered_step(transformer(shape(), matmul_form=form), 2, 12).as_text()
+        lowered_step(abstract_transformer(shape(), matmul_form=form), 2, 12).as_text()
         for form in ("plain", "flat")
     )
     folded = "-> tensor<24x"
@@ -145,15 +143,15 @@ def test_only_flat_folds_batch_and_sequence(shape, transformer, lowered_step):
 
 @pytest.mark.parametrize("layers", ["scanned", "unrolled"])
 @all_shapes
-def test_arrays_are_those_of_the_counts(shape, transformer, changes, layers):
+def test_arrays_are_those_of_the_counts(shape, abstract_transformer, changes, layers):
     config = shape(**changes)
-    model = nnx.eval_shape(lambda: transformer(config, layers=layers))
-    axes = {path: param[...] for path, param in nnx.to_flat_state(logical_axes(model))}
+    model = abstract_transformer(config, layers=layers)
+    axes = flatten_dict(nnx.to_pure_dict(logical_axes(model)))
+    params = flatten_dict(nnx.to_pure_dict(nnx.state(model, nnx.Param)))
+    assert axes.keys() == params.keys()
     found: dict[str, list] = {}
-    for path, param in nnx.to_flat_state(nnx.state(model, nnx.Param)):
-        names = axes[path]
-        assert len(names) == param.ndim
-        size, names = list(param.shape), list(names)
+    for path, param in params.items():
+        size, names = list(param.shape), list(axes[path])
         if layers == "scanned" and path[0] == "blocks":
             assert (size.pop(0), names.pop(0)) == (config.num_layers, "layers")
         name = ".".join(str(part) for part in path if not isinstance(part, int))
@@ -186,18 +184,15 @@ def test_no_token_sees_a_later_one(shape, transformer, tokens, changes):
 @all_shapes
 def test_positions_matter(shape, transformer, changes):
     model = transformer(shape(**changes))
-    for block in (model.blocks,):
-        block.attention.query.kernel[...] *= 50
-        block.attention.key.kernel[...] *= 50
+    model.blocks.attention.query.kernel[...] *= 50
+    model.blocks.attention.key.kernel[...] *= 50
     first = model(jnp.array([[5, 9, 2, 7]]))[0, -1]
     second = model(jnp.array([[2, 5, 9, 7]]))[0, -1]
     assert not np.allclose(first, second, atol=1e-4)
 
 
-def test_an_untrained_model_guesses_evenly(
-    shape, transformer, loss_and_gradients, tokens
-):
-    loss, _ = loss_and_gradients(transformer(shape()), tokens)
+def test_an_untrained_model_guesses_evenly(shape, loss_and_gradients):
+    loss, _ = loss_and_gradients(shape())
     assert loss == pytest.approx(np.log(96), rel=0.01)
 
 
