@@ -26,6 +26,7 @@ from experiments.protocol import StepEnded
 from experiments.timing import Loop
 from experiments.timing import Save
 from experiments.timing import from_process_0
+from experiments.timing import may_queue_steps
 from experiments.timing import time_blocks
 from experiments.timing import warm_up
 from experiments.train import Step
@@ -61,6 +62,7 @@ def measure(job: Job, events: EventWriter) -> None:
         step=step,
         state=state,
         batches=data,
+        queue_steps=may_queue_steps(devices[0].platform),
         save=checkpoints.save,
         save_every=job.point.checkpoint_every,
     )

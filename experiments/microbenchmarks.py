@@ -18,13 +18,14 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from experiments.timing import from_process_0
+from experiments.timing import may_queue_steps
 
 MATMUL_SIZES = {"cpu": (512, 1024, 2048), "gpu": (4096, 8192), "tpu": (4096, 8192)}
 TRIAD_ELEMENTS = 2**25
 """Of float32: 128 MiB an array, far beyond what a core's caches hold."""
-ALL_REDUCE_BYTES = (2**10, 2**24)
-"""Of the array that is summed: one where latency is all, one where bandwidth is."""
-ALL_REDUCES_PER_CALL = 8
+ALL_REDUCES = {2**10: 100, 2**24: 4}
+"""Bytes of the array that is summed to sums in one program: one size where latency is
+all, one where bandwidth is."""
 
 _BLOCKS = 5
 _BLOCK_S = 0.1
@@ -54,18 +55,18 @@ def triad_bytes_per_s(elements: int) -> float:
     return 3 * 4 * elements / call_time_s(lambda a: triad(a, b), jnp.ones_like(b))
 
 
-def all_reduce_time_s(payload_bytes: int, devices: Sequence[Any]) -> float:
+def all_reduce_time_s(
+    payload_bytes: int, devices: Sequence[Any], *, repeats: int
+) -> float:
     """Returns the seconds of one all-reduce of an array over `devices`.
 
-    Several in a row make up one program, so that its dispatch is not measured.
+    A program makes `repeats` in a row, so that what is measured is not its dispatch.
     """
     mesh = jax.sharding.Mesh(np.array(devices), ("all",))
     spec = PartitionSpec("all")
 
     def sums(x: jax.Array) -> jax.Array:
-        for _ in range(ALL_REDUCES_PER_CALL):
-            x = jax.lax.pmean(x, "all")
-        return x
+        return jax.lax.fori_loop(0, repeats, lambda _, x: jax.lax.pmean(x, "all"), x)
 
     program = jax.jit(
         jax.shard_map(sums, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
@@ -73,7 +74,7 @@ def all_reduce_time_s(payload_bytes: int, devices: Sequence[Any]) -> float:
     shape = (len(devices), payload_bytes // 4)
     sharding = jax.sharding.NamedSharding(mesh, spec)
     x = jax.jit(lambda: jnp.ones(shape, jnp.float32), out_shardings=sharding)()
-    return call_time_s(program, x) / ALL_REDUCES_PER_CALL
+    return call_time_s(program, x) / repeats
 
 
 def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
@@ -81,6 +82,7 @@ def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
 
     Over several processes all make as many calls as process 0 finds right.
     """
+    queue = may_queue_steps(jax.devices()[0].platform)
     x = jax.block_until_ready(call(x))
     started_s = time.perf_counter()
     x = jax.block_until_ready(call(x))
@@ -90,6 +92,8 @@ def call_time_s(call: Callable[[Any], Any], x: Any) -> float:
         started_s = time.perf_counter()
         for _ in range(calls):
             x = call(x)
+            if not queue:
+                jax.block_until_ready(x)
         jax.block_until_ready(x)
         times_s.append((time.perf_counter() - started_s) / calls)
     return statistics.median(times_s)
@@ -115,7 +119,8 @@ def device() -> dict[str, Any]:
 def all_reduce() -> dict[str, float]:
     """Returns the seconds of an all-reduce over all devices, by payload bytes."""
     return {
-        str(size): all_reduce_time_s(size, jax.devices()) for size in ALL_REDUCE_BYTES
+        str(size): all_reduce_time_s(size, jax.devices(), repeats=repeats)
+        for size, repeats in ALL_REDUCES.items()
     }
 
 

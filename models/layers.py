@@ -201,8 +201,11 @@ class MLP(nnx.Module):
         return self.down(activate(gate, up))
 
     def _activate(self, x: jax.Array, factor: jax.Array | None = None) -> jax.Array:
-        y = _ACTIVATIONS[self.activation](x)
-        return y if factor is None else y * factor
+        # In float32: on most backends bfloat16 is converted for each step anyway.
+        y = _ACTIVATIONS[self.activation](x.astype(jnp.float32))
+        if factor is not None:
+            y *= factor.astype(jnp.float32)
+        return y.astype(self.computation.compute_dtype)
 
 
 def residual_stddev(config: ModelConfig) -> float:

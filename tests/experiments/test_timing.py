@@ -11,6 +11,7 @@ import pytest
 from experiments import timing
 from experiments.protocol import Timing
 from experiments.timing import Loop
+from experiments.timing import may_queue_steps
 from experiments.timing import settled
 from experiments.timing import time_blocks
 from experiments.timing import warm_up
@@ -40,6 +41,7 @@ def loop_of(
     clock: Clock,
     step_s: Callable[[int], float],
     *,
+    queue_steps: bool = True,
     save: timing.Save | None = None,
     save_every: int = 0,
 ) -> Loop:
@@ -54,6 +56,7 @@ def loop_of(
         step=step,
         state=0,
         batches=itertools.count(),
+        queue_steps=queue_steps,
         save=save,
         save_every=save_every,
     )
@@ -65,6 +68,27 @@ def test_a_block_ends_when_its_work_is_done_not_when_it_is_dispatched(clock):
     assert (loop.state, loop.loss, loop.steps_done) == (4, 3.0, 4)
 
 
+@pytest.mark.parametrize(("queue_steps", "most"), [(True, 4), (False, 1)])
+def test_steps_in_flight(clock, queue_steps, most):
+    in_flight = []
+
+    def step_s(_: int) -> float:
+        in_flight.append(round(clock.pending_s / 0.5) + 1)
+        return 0.5
+
+    loop = loop_of(clock, step_s, queue_steps=queue_steps)
+    assert loop.run(4) == pytest.approx(2.0)
+    assert max(in_flight) == most
+
+
+def test_only_the_cpu_runtime_has_one_step_in_flight():
+    assert [may_queue_steps(name) for name in ("tpu", "gpu", "cpu")] == [
+        True,
+        True,
+        False,
+    ]
+
+
 def test_real_work_is_waited_for():
     work = jax.jit(lambda x: jnp.sin(x @ x))
     x = jnp.ones((700, 700))
@@ -73,7 +97,7 @@ def test_real_work_is_waited_for():
     def step(state: jax.Array, batch: object) -> tuple[jax.Array, jax.Array]:
         return work(state), state[0, 0]
 
-    loop = Loop(step=step, state=x, batches=itertools.repeat(None))
+    loop = Loop(step=step, state=x, batches=itertools.repeat(None), queue_steps=True)
     loop.run(5)
     assert loop.state.is_ready()
     assert loop.loss.is_ready()
@@ -99,7 +123,10 @@ def test_waiting_for_data_is_in_the_time_of_a_block(clock):
             yield number
 
     loop = Loop(
-        step=lambda state, batch: (state + 1, 0.0), state=0, batches=slow()
+        step=lambda state, batch: (state + 1, 0.0),
+        state=0,
+        batches=slow(),
+        queue_steps=True,
     )
     assert loop.run(4) == pytest.approx(0.4)
 
