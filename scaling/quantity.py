@@ -14,6 +14,7 @@ _Units = Sequence[tuple[float, str]]
 
 _SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 _DECIMAL = tuple((1000.0**n, prefix) for n, prefix in enumerate(("", *"kMGTPEZY")))
+_THINGS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "B"), (1e12, "T"))
 _BINARY = tuple(
     (1024.0**n, f"{prefix}B")
     for n, prefix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
@@ -49,8 +50,8 @@ def bytes_(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """Returns a number of things in decimal units, as `6.74 G` or `512`."""
-    return _scaled(value, _DECIMAL)
+    """Returns a number of things as `512` or, in billions, as `6.74 B`."""
+    return _scaled(value, _THINGS)
 
 
 def flops(value: float | None) -> str:

@@ -4,6 +4,8 @@ A block marked `console` holds `$ scaling …` commands, each followed by what i
 A line `…` stands for any lines. Blocks of other kinds (`sh`, `text`) are not run.
 """
 
+import ast
+import os
 import re
 import shlex
 import subprocess
@@ -59,3 +61,29 @@ def test_every_link_within_the_docs_leads_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def map_of_the_tree() -> str:
+    lines = [
+        "# Map of the tree",
+        "",
+        "The first line of every file, made by `UPDATE_GOLDEN=1 make test-fast`.",
+    ]
+    for folder in ("meshes", "models", "scaling", "experiments"):
+        for package in sorted((ROOT / folder).glob("**/__init__.py")):
+            place = package.parent
+            lines += ["", f"## {place.relative_to(ROOT)}/", "", "| file | is |"]
+            lines += ["|---|---|"]
+            for file in sorted(place.glob("*.py")):
+                says = ast.get_docstring(ast.parse(file.read_text()))
+                assert says, f"{file} has no docstring"
+                if file != package:
+                    lines.append(f"| `{file.name}` | {says.splitlines()[0]} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_map_is_true():
+    page = ROOT / "docs" / "map.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        page.write_text(map_of_the_tree())
+    assert page.read_text() == map_of_the_tree()

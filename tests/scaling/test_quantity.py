@@ -51,7 +51,7 @@ def test_rates_are_decimal_and_carry_their_unit():
     assert quantity.bytes_per_s(819e9) == "819 GB/s"
     assert quantity.rate(12_345) == "12.3 k tokens/s"
     assert quantity.rate(999.7) == "1 k tokens/s"
-    assert quantity.count(6_738_415_616) == "6.74 G"
+    assert quantity.count(6_738_415_616) == "6.74 B"
     assert quantity.flops(40.14e9) == "40.1 GFLOP"
 
 

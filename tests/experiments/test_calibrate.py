@@ -1,0 +1,132 @@
+import subprocess
+import sys
+
+import pytest
+
+from experiments import calibrate
+from experiments import microbenchmarks
+from experiments.calibrate import CannotCalibrate
+from experiments.calibrate import ring_of_two
+from experiments.calibrated import calibration_path
+from experiments.calibrated import read_chip
+from meshes.chip import Chip
+from meshes.collectives import collective_time_s
+from meshes.hardware import CHIPS
+
+
+def test_ring_of_two_finds_the_planted_latency_and_bandwidth():
+    # T(V) = 2·α + V/W with α = 0.5 ms and W = 2 GB/s.
+    planted = {str(v): 2 * 0.5e-3 + v / 2e9 for v in (1024, 2**24)}
+    latency_s, bytes_per_s = ring_of_two(planted)
+    assert latency_s == pytest.approx(0.5e-3)
+    assert bytes_per_s == pytest.approx(2e9)
+
+
+def test_what_was_measured_is_what_is_predicted():
+    measured = {"1024": 0.3e-3, str(2**24): 41e-3}
+    latency_s, bytes_per_s = ring_of_two(measured)
+    chip = CHIPS["cpu"].model_copy(
+        update={"dcn_latency_s": latency_s, "dcn_bytes_per_s": bytes_per_s}
+    )
+    for payload, seconds in measured.items():
+        predicted = collective_time_s(
+            "all_reduce",
+            payload_bytes=int(payload),
+            group_size=2,
+            chip=chip,
+            network="dcn",
+        )
+        assert predicted == pytest.approx(seconds)
+
+
+def test_a_machine_too_busy_to_tell_is_not_calibrated():
+    with pytest.raises(CannotCalibrate, match="too busy"):
+        ring_of_two({"1024": 0.5, str(2**24): 0.4})
+
+
+def test_a_measurement_that_fails_is_said():
+    with pytest.raises(CannotCalibrate, match=r"measuring nothing failed .*\[1\]"):
+        calibrate._measure("nothing", cores=[()], devices=1)
+
+
+def test_rates_of_a_device_count_for_the_whole_chip(monkeypatch):
+    found = {
+        "device_kind": "TPU v3",
+        "float32": 1e12,
+        "bfloat16": 5e13,
+        "triad": 4e11,
+    }
+    monkeypatch.setattr(calibrate, "_measure", lambda *_, **__: found)
+    chip = calibrate.calibrate()
+    assert (chip.name, chip.devices_per_chip) == ("v3", 2)
+    assert chip.matmul_flops_per_s_per_device("bfloat16") == 5e13
+    assert chip.hbm_bytes_per_s_per_device == 4e11
+    # Only what was measured is replaced, and it says so.
+    assert chip.peak_flops_per_s == CHIPS["v3"].peak_flops_per_s
+    assert "measured by `scaling calibrate`" in chip.sources["hbm_bytes_per_s"]
+
+
+def test_an_unknown_device_is_an_error_not_a_chip(monkeypatch):
+    found = {"device_kind": "Foo", "float32": 1.0, "bfloat16": 1.0, "triad": 1.0}
+    monkeypatch.setattr(calibrate, "_measure", lambda *_, **__: found)
+    with pytest.raises(ValueError, match="'Foo'"):
+        calibrate.calibrate()
+
+
+def test_matmul_counts_two_operations_a_product_and_takes_the_best(monkeypatch):
+    times = iter([1.0, 4.0])
+    monkeypatch.setattr(microbenchmarks, "call_time_s", lambda *_: next(times))
+    rate = microbenchmarks.matmul_flops_per_s("float32", (8, 16))
+    assert rate == max(2 * 8**3 / 1.0, 2 * 16**3 / 4.0)
+
+
+def test_matmul_chains_stay_in_range():
+    import jax.numpy as jnp
+
+    def chain(call, x):
+        for _ in range(200):
+            x = call(x)
+        assert bool(jnp.isfinite(x).all())
+        assert float(jnp.abs(x).max()) > 0.1
+        return 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(microbenchmarks, "call_time_s", chain)
+        microbenchmarks.matmul_flops_per_s("bfloat16", (64,))
+
+
+def test_triad_counts_three_arrays_of_four_bytes(monkeypatch):
+    monkeypatch.setattr(microbenchmarks, "call_time_s", lambda *_: 0.5)
+    assert microbenchmarks.triad_bytes_per_s(1000) == 3 * 4 * 1000 / 0.5
+
+
+def test_a_call_is_timed_by_the_clock(monkeypatch):
+    now_s = [0.0]
+    durations = iter([5.0, 0.03, *[0.02] * 1000])
+
+    def call(x: float) -> float:
+        now_s[0] += next(durations)
+        return x
+
+    monkeypatch.setattr(microbenchmarks.time, "perf_counter", lambda: now_s[0])
+    assert microbenchmarks.call_time_s(call, 1.0) == pytest.approx(0.02)
+
+
+def test_calibrating_this_host(tmp_path):
+    command = [sys.executable, "-P", "-m", "experiments.calibrate"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    chip = Chip.model_validate_json(done.stdout)
+    assert chip.name == "cpu"
+    assert read_chip(calibration_path(str(tmp_path), "cpu")) == chip
+    for dtype in ("float32", "bfloat16"):
+        assert 1e8 < chip.matmul_flops_per_s[dtype] < 1e13
+    assert 1e8 < chip.hbm_bytes_per_s < 1e12
+    assert 1e6 < chip.dcn_bytes_per_s < 1e11
+    assert 1e-7 < chip.hop_latency_s < 1
+    assert set(chip.sources) >= {"hbm_bytes_per_s", "dcn_bytes_per_s"}
+    assert [path.name for path in (tmp_path / "chips").iterdir()] == [
+        calibration_path("", "cpu").name
+    ]
