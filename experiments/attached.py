@@ -21,7 +21,7 @@ from meshes.hardware import chip_of_device_kind
 _CANNOT_START = "Unable to initialize backend"
 
 
-class WrongPlatform(Exception):
+class WrongPlatformError(Exception):
     """The attached devices are not those of the point's chip."""
 
 
@@ -47,9 +47,9 @@ def join(job: Job) -> None:
 def attached_devices(
     chip_name: str, find: Callable[[], Sequence[Any]] = jax.devices
 ) -> Sequence[Any]:
-    """Returns all devices of the run; raises WrongPlatform if they are of no such chip.
+    """Returns all devices of the run, whose `device_kind` says what chip they are.
 
-    A device has `device_kind`, which alone decides what chip it is.
+    Raises WrongPlatformError if that is another one, or if none can be started.
     """
     try:
         devices = find()
@@ -57,12 +57,12 @@ def attached_devices(
         # JAX answers a missing CUDA plugin with an AssertionError without a word.
         if _CANNOT_START in str(error) or isinstance(error, AssertionError):
             platform = chip(chip_name).platform
-            raise WrongPlatform(
+            raise WrongPlatformError(
                 f"no {platform} for chip {chip_name!r}: {error or 'plugin missing'}"
             ) from error
         raise
     if reason := why_not_chip(chip_name, devices):
-        raise WrongPlatform(reason)
+        raise WrongPlatformError(reason)
     return devices
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grain
 import jax
@@ -48,13 +49,10 @@ def batches(
     return _on_mesh(iter(steps.to_iter_dataset(_read_options())), rows, sharding, shape)
 
 
-def local_rows(
-    sharding: jax.sharding.Sharding, shape: tuple[int, ...]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def local_rows(sharding: jax.sharding.Sharding, shape: tuple[int, ...]) -> np.ndarray:
     """Returns the global rows that this process's devices hold, each once, sorted."""
     indices = sharding.addressable_devices_indices_map(shape).values()
-    all_rows = np.arange(shape[0])
-    return np.unique(np.concatenate([all_rows[index[0]] for index in indices]))
+    return np.unique(np.concatenate([_rows(index, shape[0]) for index in indices]))
 
 
 def _record_reader(point: Point, folder: Path) -> ReadRecord:
@@ -66,7 +64,7 @@ def _record_reader(point: Point, folder: Path) -> ReadRecord:
         raise ValueError(_vocab_message(point, corpus.vocab_size - 1))
     source = open_records(corpus, seq_len=point.seq_len, folder=folder)
     # The shuffle comes before the repetition: no epoch mixes with the next.
-    records = grain.MapDataset.source(source).shuffle(seed=point.seed).repeat()
+    records: Any = grain.MapDataset.source(source).shuffle(seed=point.seed).repeat()
     return lambda index: records[index]["tokens"]
 
 
@@ -123,8 +121,12 @@ def _global_array(
     sharding: jax.sharding.NamedSharding,
     shape: tuple[int, ...],
 ) -> jax.Array:
-    def shard(index: tuple[slice, ...]) -> np.ndarray:
-        wanted = np.arange(shape[0])[index[0]]
-        return local_batch[np.searchsorted(rows, wanted)][:, index[1]]
+    def shard(index: tuple[slice, ...] | None) -> np.ndarray:
+        return local_batch[np.searchsorted(rows, _rows(index, shape[0]))]
 
     return jax.make_array_from_callback(shape, sharding, shard)
+
+
+def _rows(index: tuple[slice, ...] | None, count: int) -> np.ndarray:
+    """Returns the rows of a shard; without an index it is the whole array."""
+    return np.arange(count)[slice(None) if index is None else index[0]]

@@ -7,7 +7,6 @@ those of one core alone, and slices are processes joined over loopback.
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
 import socket
@@ -15,6 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from collections.abc import Sequence
+from datetime import UTC
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ from meshes.hardware import chip_of_device_kind
 TIMEOUT_S = 180.0
 
 
-class CannotCalibrate(Exception):
+class CalibrationError(Exception):
     """A measurement failed; the message says which and how, in one sentence."""
 
 
 def calibrate() -> Chip:
     """Returns the chip that is attached, with what this host measures of it.
 
-    Raises CannotCalibrate where a measurement fails, ValueError for an unknown device.
+    Raises CalibrationError where a measurement fails, ValueError for an unknown device.
     """
     found = _measure("device", cores=[available_cores()[:1]], devices=1)
     base = chip_of_device_kind(found["device_kind"])
@@ -68,7 +69,7 @@ def ring_of_two(times_s: dict[str, float]) -> tuple[float, float]:
     (small, small_s), (large, large_s) = sorted((int(v), t) for v, t in times_s.items())
     seconds_per_byte = (large_s - small_s) / (large - small)
     if seconds_per_byte <= 0:
-        raise CannotCalibrate(
+        raise CalibrationError(
             f"an all-reduce of {large} bytes took {large_s:.2g} s and one of {small} "
             f"bytes {small_s:.2g} s; the machine is too busy to calibrate"
         )
@@ -100,7 +101,7 @@ def _of_whole_chip(figures: dict[str, Any], base: Chip) -> dict[str, Any]:
 
 
 def _source(how: str) -> str:
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    today = datetime.now(UTC).date().isoformat()
     return f"measured by `scaling calibrate` on {socket.gethostname()}, {today}: {how}"
 
 
@@ -123,7 +124,7 @@ def _measure(
     try:
         outputs = [p.communicate(timeout=TIMEOUT_S)[0] for p in processes]
     except subprocess.TimeoutExpired as error:
-        raise CannotCalibrate(
+        raise CalibrationError(
             f"measuring {name} took more than {TIMEOUT_S:g} s"
         ) from error
     finally:
@@ -132,7 +133,7 @@ def _measure(
             process.wait()
     if any(process.returncode for process in processes):
         codes = [process.returncode for process in processes]
-        raise CannotCalibrate(f"measuring {name} failed with exit codes {codes}")
+        raise CalibrationError(f"measuring {name} failed with exit codes {codes}")
     return json.loads(outputs[0].splitlines()[-1])
 
 
@@ -156,7 +157,7 @@ def _main(arguments: list[str]) -> int:
     out = parser.parse_args(arguments).out
     try:
         chip = calibrate()
-    except (CannotCalibrate, ValueError) as error:
+    except (CalibrationError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     text = chip.model_dump_json(indent=2, exclude_defaults=True) + "\n"

@@ -23,7 +23,7 @@ class CompilationCounter:
     def __exit__(self, *error: object) -> None:
         self._watching = False
 
-    def _listen(self, event: str, duration_s: float, **details: Any) -> None:
-        del duration_s, details
+    def _listen(self, event: str, duration_secs: float, **kwargs: Any) -> None:
+        del duration_secs, kwargs
         if self._watching and event == _EVENT:
             self.count += 1

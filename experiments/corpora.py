@@ -160,4 +160,3 @@ def _is_text_or_tokens(feature: Any) -> bool:
     if isinstance(feature, tfds.features.Text):
         return True
     return len(feature.shape) == 1 and np.issubdtype(feature.np_dtype, np.integer)
-

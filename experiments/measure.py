@@ -141,7 +141,9 @@ class _Checkpoints:
             from experiments.checkpoint import Checkpoints
 
             if job.checkpoint_folder is None:
-                raise ValueError("the point saves checkpoints and the job names no folder")
+                raise ValueError(
+                    "the point saves checkpoints and the job names no folder"
+                )
             self._checkpoints = Checkpoints(Path(job.checkpoint_folder) / job.run)
             self.save = self._checkpoints.save
 

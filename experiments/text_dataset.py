@@ -26,7 +26,10 @@ bytes; the rest of a larger dataset is left out, which the log then says."""
 _VERSION = "1.0.0"
 
 
-class TextTokens(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class TextTokens(
+    tfds.core.GeneratorBasedBuilder,
+    skip_registration=True,  # pyright: ignore[reportCallIssue, reportGeneralTypeIssues]
+):
     """Records `{"tokens": [seq_len + 1]}` in document order."""
 
     VERSION = tfds.core.Version(_VERSION)
@@ -115,7 +118,8 @@ def open_records(corpus: Corpus, *, seq_len: int, folder: Path) -> Any:
             f"no token records in {path}; prepare them with `python -P -m "
             f"experiments.data {folder} {seq_len} {corpus.data}`"
         )
-    return tfds.builder_from_directory(path).as_data_source(split="train")
+    builder: Any = tfds.builder_from_directory(path)
+    return builder.as_data_source(split="train")
 
 
 def records_path(corpus: Corpus, *, seq_len: int, folder: Path) -> Path:

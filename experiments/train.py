@@ -37,7 +37,7 @@ class TrainState(NamedTuple):
     """Arrays in the param dtype in plain dicts nested as the model is: JAX walks those
     in C++, where a Flax state would cost every step a fraction of a millisecond."""
     moments: optax.OptState
-    step: jax.Array
+    step: Any
     """Steps done, int32 scalar."""
 
 
@@ -214,9 +214,7 @@ def _initial_state(point: Point) -> TrainState:
     return TrainState(params, OPTIMIZER.init(params), jnp.int32(0))
 
 
-def _abstract_state(
-    params: Any, shardings: Any, mesh: jax.sharding.Mesh
-) -> TrainState:
+def _abstract_state(params: Any, shardings: Any, mesh: jax.sharding.Mesh) -> TrainState:
     replicated = named_sharding(mesh, ())
     moments = jax.eval_shape(OPTIMIZER.init, params)
     state = TrainState(params, moments, jax.ShapeDtypeStruct((), jnp.int32))

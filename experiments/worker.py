@@ -58,11 +58,11 @@ def _run(job: Job, events: EventWriter) -> int:
 
 def failure(error: Exception, *, after: str | None) -> Failed:
     """Returns what a run failed with, whose phase `after` had ended before."""
-    from experiments.attached import WrongPlatform
+    from experiments.attached import WrongPlatformError
     from experiments.memory_errors import out_of_memory
 
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    if isinstance(error, WrongPlatform):
+    if isinstance(error, WrongPlatformError):
         return Failed(status="wrong_platform", reason=" ".join(str(error).split()))
     phase = "compile" if after == "state" else "run"
     if memory := out_of_memory(error, phase):

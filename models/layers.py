@@ -41,6 +41,7 @@ class Computation:
     """What every layer of one model shares: dtypes, forms, sharding rules."""
 
     remat: Remat
+    """What recomputes the layer as a part of its block; `none` outside of blocks."""
     param_dtype: str
     compute_dtype: str
     matmul_form: MatmulForm

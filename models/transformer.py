@@ -1,5 +1,6 @@
 """Transformer: a decoder-only language model in Flax NNX, of any ModelConfig."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ class Transformer(nnx.Module):
         matmul_form: MatmulForm = "plain",
     ):
         computation = Computation(
-            remat=remat,
+            remat="none",
             param_dtype=param_dtype,
             compute_dtype=compute_dtype,
             matmul_form=matmul_form,
@@ -86,7 +87,8 @@ class Transformer(nnx.Module):
             if config.positions == "learned"
             else None
         )
-        self.blocks = _blocks(rngs.params(), config, computation, layers)
+        in_block = dataclasses.replace(computation, remat=remat)
+        self.blocks = _blocks(rngs.params(), config, in_block, layers)
         self.final_norm = Norm(config, computation=computation)
         self.head = (
             None
@@ -95,6 +97,7 @@ class Transformer(nnx.Module):
         )
         self.config = config
         self.layers = layers
+        self.remat: Remat = remat
         self.computation = computation
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
@@ -153,9 +156,8 @@ class Transformer(nnx.Module):
         def run(state: Any, x: jax.Array, angles: jax.Array | None) -> jax.Array:
             return nnx.merge(graphdef, state)(x, angles)
 
-        remat = self.computation.remat
-        if remat in _POLICIES:
-            run = jax.checkpoint(run, policy=_POLICIES[remat])
+        if self.remat in _POLICIES:
+            run = jax.checkpoint(run, policy=_POLICIES[self.remat])
         return run(state, x, angles)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +44,13 @@ from experiments.sweep import Sweep
 sweep = Sweep.model_validate_json(sys.argv[1])
 sys.exit(run_sweep(sweep, **json.loads(sys.argv[2])).exit_code())
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _environment_as_jax_never_was_here():
+    # JAX leaves this behind in any process that imports it, as tests before may have;
+    # the runner never imports JAX, so its environment must not have it.
+    os.environ.pop("TPU_SKIP_MDS_QUERY", None)
 
 
 class Fake:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from experiments.attached import WrongPlatform
+from experiments.attached import WrongPlatformError
 from experiments.attached import attached_devices
 from experiments.attached import available_device_bytes
 from experiments.attached import peak_device_bytes
@@ -55,7 +55,7 @@ def test_the_chip_that_is_there(chip, kind):
     ],
 )
 def test_another_chip_is_named(chip, kinds, words):
-    with pytest.raises(WrongPlatform, match=words) as caught:
+    with pytest.raises(WrongPlatformError, match=words) as caught:
         attached_devices(chip, lambda: devices(*kinds))
     assert f"chip {chip!r} asked for" in str(caught.value)
 
@@ -71,7 +71,7 @@ def test_a_runtime_that_cannot_start_is_a_wrong_platform(error):
     def find() -> list[Any]:
         raise error
 
-    with pytest.raises(WrongPlatform, match="no tpu for chip 'v5e'"):
+    with pytest.raises(WrongPlatformError, match="no tpu for chip 'v5e'"):
         attached_devices("v5e", find)
 
 

@@ -89,9 +89,7 @@ def test_an_epoch_reads_every_record_once_and_the_next_in_another_order(folder):
 
 
 def test_the_seed_decides_the_order(folder):
-    one, same, other = (
-        first(point_of(seed=seed), folder, 1)[0] for seed in (0, 0, 1)
-    )
+    one, same, other = (first(point_of(seed=seed), folder, 1)[0] for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -135,12 +133,10 @@ def test_unprepared_data_says_how_to_prepare_it(tmp_path):
         first(point_of(), tmp_path, 1)
 
 
-def test_a_vocabulary_below_256_is_refused_before_anything_is_read(
-    folder, monkeypatch
-):
+def test_a_vocabulary_below_256_is_refused_before_anything_is_read(folder, monkeypatch):
     small = batches_module.MODELS["tiny"].model_copy(update={"vocab_size": 255})
     monkeypatch.setitem(batches_module.MODELS, "tiny", small)
-    with pytest.raises(ValueError, match="ids up to 255, .* vocabulary of 255"):
+    with pytest.raises(ValueError, match=r"ids up to 255, .* vocabulary of 255"):
         batches(point_of(), folder, mesh_of(point_of()))
 
 
@@ -153,7 +149,7 @@ def test_a_token_id_beyond_the_vocabulary_is_refused_when_it_comes(
         lambda *_: lambda i: np.full(33, 511 + i // 16, np.int32),
     )
     found = batches(point_of(), tmp_path, mesh_of(point_of()))
-    with pytest.raises(ValueError, match="ids up to 5.., .* vocabulary of 512"):
+    with pytest.raises(ValueError, match=r"ids up to 5.., .* vocabulary of 512"):
         list(itertools.islice(found, 3))
 
 
@@ -169,4 +165,3 @@ def test_the_next_batch_is_on_its_way_before_it_is_asked_for(folder, monkeypatch
     found = batches(point_of(), folder, mesh_of(point_of()))
     next(found)
     assert len(made) == 2
-

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import calibrate
 from experiments import microbenchmarks
-from experiments.calibrate import CannotCalibrate
+from experiments.calibrate import CalibrationError
 from experiments.calibrate import ring_of_two
 from experiments.calibrated import calibration_path
 from experiments.calibrated import read_chip
@@ -40,12 +40,12 @@ def test_what_was_measured_is_what_is_predicted():
 
 
 def test_a_machine_too_busy_to_tell_is_not_calibrated():
-    with pytest.raises(CannotCalibrate, match="too busy"):
+    with pytest.raises(CalibrationError, match="too busy"):
         ring_of_two({"1024": 0.5, str(2**24): 0.4})
 
 
 def test_a_measurement_that_fails_is_said():
-    with pytest.raises(CannotCalibrate, match=r"measuring nothing failed .*\[1\]"):
+    with pytest.raises(CalibrationError, match=r"measuring nothing failed .*\[1\]"):
         calibrate._measure("nothing", cores=[()], devices=1)
 
 

@@ -49,7 +49,7 @@ def test_the_default_text_is_what_python_ships(tmp_path):
     assert corpus.vocab_size == 256
     assert len(b"".join(documents)) > 400_000
     assert all(d.endswith(b"\0") and b"\0" not in d[:-1] for d in documents)
-    assert any(b"The \"if\" statement" in document for document in documents)
+    assert any(b'The "if" statement' in document for document in documents)
     again = find_corpus("text", tmp_path)
     assert again.fingerprint == corpus.fingerprint
     assert [d.tobytes() for d in again.documents()] == documents

@@ -24,8 +24,9 @@ GIB = 2**30
             round(30.75 * GIB),
         ),
         (
-            "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate "
-            "129.50M. That was not possible. There are 78.17M free.; (0x0x0_HBM0)",
+            "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to "
+            "allocate 129.50M. That was not possible. There are 78.17M free.; "
+            "(0x0x0_HBM0)",
             "run",
             round(129.5 * 2**20),
             round(78.17 * 2**20),
@@ -82,7 +83,9 @@ def test_phase_is_what_the_program_was_doing():
 
 
 def test_memory_error_is_the_hosts():
-    found = out_of_memory(MemoryError("Unable to allocate 7.45 GiB for an array"), "run")
+    found = out_of_memory(
+        MemoryError("Unable to allocate 7.45 GiB for an array"), "run"
+    )
     assert found is not None
     assert (found.phase, found.needed_bytes) == ("host", round(7.45 * GIB))
 

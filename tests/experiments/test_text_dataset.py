@@ -79,9 +79,10 @@ def test_an_interrupted_preparation_leaves_nothing_that_is_read(tmp_path, monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(text_dataset.os, "rename", interrupted)
-        prepare_records(corpus, seq_len=3, folder=tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            prepare_records(corpus, seq_len=3, folder=tmp_path)
     assert not records_path(corpus, seq_len=3, folder=tmp_path).exists()
     prepare_records(corpus, seq_len=3, folder=tmp_path)
     assert len(read(corpus, tmp_path, 3)) == 3

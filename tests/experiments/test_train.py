@@ -231,7 +231,9 @@ def test_loss_is_the_mean_cross_entropy():
 def test_loss_leaves_logits_sharded_along_the_vocabulary():
     mesh = build_mesh(MeshSpec.parse("1/tensor=8"))
     logits = jax.ShapeDtypeStruct(
-        (2, 4, 64), jnp.float32, sharding=named_sharding(mesh, ("batch", "seq", "vocab"))
+        (2, 4, 64),
+        jnp.float32,
+        sharding=named_sharding(mesh, ("batch", "seq", "vocab")),
     )
     targets = jax.ShapeDtypeStruct(
         (2, 4), jnp.int32, sharding=named_sharding(mesh, ("batch", "seq"))

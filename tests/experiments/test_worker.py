@@ -31,6 +31,7 @@ from models.presets import MODELS
 from scaling.measurement import PHASES
 from scaling.point import Point
 
+WORKER = (sys.executable, "-P", "-m", "experiments.worker")
 SHORT = Timing(num_blocks=3, min_block_s=0.05, max_warm_up_s=2.0)
 
 
@@ -42,8 +43,7 @@ class SpawnedWorker:
         devices = job.point.mesh.devices_per_slice
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "experiments.worker", "--events_fd"]
-                + [str(write)],
+                [*WORKER, "--events_fd", str(write)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
