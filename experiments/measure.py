@@ -100,9 +100,13 @@ def _compile(train_step: TrainStep, job: Job) -> Step:
     lowered = train_step.lower()
     own = program_hash(job.point, train_step.mesh, lowered.as_text())
     _log.info("program %s", own)
-    if job.num_processes > 1:
-        check_same(own)
-    return lowered.compile()
+    if job.num_processes == 1:
+        return lowered.compile()
+    check_same(own)
+    step = lowered.compile()
+    # Waiting for a process that compiles longer is no part of the first step.
+    from_process_0(0)
+    return step
 
 
 def _time(

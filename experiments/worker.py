@@ -9,6 +9,7 @@ import time
 _FIRST_LINE_AT_S = time.monotonic()
 
 import argparse  # noqa: E402
+import contextlib  # noqa: E402
 import ctypes  # noqa: E402
 import logging  # noqa: E402
 import os  # noqa: E402
@@ -50,7 +51,9 @@ def _run(job: Job, events: EventWriter) -> int:
         measure(job, events)
     except Exception as error:
         _log.exception("the run failed after phase %s", events.last_phase)
-        events.send(failure(error, after=events.last_phase))
+        # Without a listener the runner is gone, and this process about to be.
+        with contextlib.suppress(OSError):
+            events.send(failure(error, after=events.last_phase))
         return 1
     _leave(job)
     return 0

@@ -40,6 +40,17 @@ MINUTE = ModelConfig(
     vocab_size=256,
     max_seq_len=32,
 )
+OTHER = MINUTE.model_copy(
+    update={
+        "name": "other",
+        "num_kv_heads": 4,
+        "norm": "layer",
+        "positions": "learned",
+        "activation": "gelu",
+        "bias": True,
+        "tied_head": True,
+    }
+)
 MESHES = ("1/1", "1/data=8", "1/fsdp=8", "1/data=2,fsdp=2,tensor=2")
 
 
@@ -47,6 +58,7 @@ MESHES = ("1/1", "1/data=8", "1/fsdp=8", "1/data=2,fsdp=2,tensor=2")
 def minute() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(MODELS, "minute", MINUTE)
+        patch.setitem(MODELS, "other", OTHER)
         yield
 
 
@@ -135,6 +147,13 @@ def test_how_it_is_computed_does_not_change_what(fields):
     one, here = ran(point_of("1/1")), ran(point_of(**fields))
     assert here.losses == pytest.approx(one.losses, rel=2e-6)
     assert sum(here.compilations) == 1
+
+
+def test_another_family_gives_the_same_losses_on_a_mesh():
+    one = ran(point_of("1/1", model="other"))
+    here = ran(point_of("1/fsdp=2,tensor=4", model="other"))
+    assert here.losses == pytest.approx(one.losses, rel=2e-6)
+    assert here.losses[-1] < here.losses[0] - 0.08
 
 
 def test_bfloat16_parameters_stay_so_and_learn():
