@@ -1,11 +1,10 @@
 """Calibrate: a chip's figures as measured on this host, for predictions about it.
 
-`python -P -m experiments.calibrate [--out RESULTS]` prints the Chip as JSON, and writes
-it to the `chips` folder of a results folder. On CPU a chip is one core: its rates are
-those of one core alone, and slices are processes joined over loopback.
+Every microbenchmark runs in processes of its own, confined to their cores; this one
+imports no JAX. On CPU a chip is one core: its rates are those of one core alone, and
+slices are processes joined over loopback.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -16,10 +15,8 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from datetime import UTC
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from experiments.calibrated import calibration_path
 from experiments.cores import available_cores
 from experiments.launch.local import free_port
 from meshes.chip import Chip
@@ -149,31 +146,3 @@ def _confined(cores: tuple[int, ...]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="experiments.calibrate")
-    parser.add_argument("--out", help="results folder to write the chip to")
-    out = parser.parse_args(arguments).out
-    try:
-        chip = calibrate()
-    except (CalibrationError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    text = chip.model_dump_json(indent=2, exclude_defaults=True) + "\n"
-    if out is not None:
-        _write(Path(calibration_path(out, chip.name)), text)
-    sys.stdout.write(text)
-    return 0
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a whole file or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text)
-    aside.rename(path)
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))

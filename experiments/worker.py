@@ -4,20 +4,19 @@
 input. It ends at once when that input ends, because then the runner is gone.
 """
 
+import argparse
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
 import time
+from typing import BinaryIO
+from typing import NoReturn
 
 _FIRST_LINE_AT_S = time.monotonic()
-
-import argparse  # noqa: E402
-import contextlib  # noqa: E402
-import ctypes  # noqa: E402
-import logging  # noqa: E402
-import os  # noqa: E402
-import signal  # noqa: E402
-import sys  # noqa: E402
-import threading  # noqa: E402
-from typing import BinaryIO  # noqa: E402
-from typing import NoReturn  # noqa: E402
 
 from experiments.event_writer import EventWriter  # noqa: E402
 from experiments.protocol import Failed  # noqa: E402

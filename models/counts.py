@@ -125,37 +125,35 @@ def activation_bytes_per_token(
     """Returns the bytes of one token alive when the forward pass has ended.
 
     On a device of a mesh where `tensor` devices share heads, mlp and vocabulary; the
-    residual stream is whole on each. Per layer, with f = 1 (2 with a gate) arrays
-    before the activation:
+    residual stream is whole on each. Per layer, times c, with f = 1 (2 with a gate)
+    arrays before the activation:
 
-    - `full`: its input, c·D
-    - `dots`: its input and what the backward pass reads of the dense matmuls'
-      outputs, c·(2·D + h·(H + 2·K) + f·F)
-    - `none`: every input of a matmul, a norm or an activation, and the weights of
-      attention in float32 for the softmax and in c for the matmul,
-      c·(4·D + h·(2·H + 2·K) + (f + 1)·F) + H·S·(4 + c), without the c in float32
+    - `full`: the layer's input, D
+    - `dots`: its input, and the outputs of dense matmuls that the backward pass
+      reads, 2·D + h·(H + 2·K) + f·F
+    - `none`: inputs of matmuls, norms and activations, and the weights of attention,
+      4·D + h·(2·H + 2·K) + (f + 1)·F + H·S
 
     After the layers: the final norm's input and output and float32 logits,
-    2·c·D + 4·V. Not in it: what the backward pass of one layer needs at a time, and
-    kernels, of which unrolled layers may keep copies in the compute dtype.
+    2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and
+    gathered kernels, of which unrolled layers may keep one each.
     """
     heads, kv_heads = config.num_heads, config.num_kv_heads
     mlp = config.mlp_dim * (2 if config.gated else 1)
-    weights = heads * seq_len * (4 + (compute_bytes if compute_bytes < 4 else 0))
-    whole, split, attention = {
-        "full": (1, 0, 0),
-        "dots": (2, config.head_dim * (heads + 2 * kv_heads) + mlp, 0),
+    whole, shared = {
+        "full": (1, 0),
+        "dots": (2, config.head_dim * (heads + 2 * kv_heads) + mlp),
         "none": (
             4,
-            config.head_dim * 2 * (heads + kv_heads) + mlp + config.mlp_dim,
-            weights,
+            config.head_dim * 2 * (heads + kv_heads)
+            + mlp
+            + config.mlp_dim
+            + heads * seq_len,
         ),
     }[remat]
-    per_layer = (
-        compute_bytes * (whole * config.embed_dim + split / tensor) + attention / tensor
-    )
+    layer = compute_bytes * (whole * config.embed_dim + shared / tensor)
     tail = 2 * compute_bytes * config.embed_dim + 4 * config.vocab_size / tensor
-    return config.num_layers * per_layer + tail
+    return config.num_layers * layer + tail
 
 
 def _axis_sizes(config: ModelConfig) -> dict[str, int]:

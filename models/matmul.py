@@ -36,12 +36,8 @@ def _dot_x_first(x: jax.Array, kernel: jax.Array) -> jax.Array:
 def _dot_x_first_fwd(
     x: jax.Array, kernel: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Returns the plain product, summed in float32, and what the gradient reads.
-
-    Not by calling the function above: remat policies must see a dot, to keep it.
-    """
-    y = _dot(x, kernel, (_last(x), _first(x)), jnp.float32)
-    return y.astype(x.dtype), (x, kernel)
+    # Not by calling the function above: remat policies must see a dot, to keep it.
+    return _dot(x, kernel, (_last(x), _first(x))), (x, kernel)
 
 
 def _dot_x_first_bwd(
@@ -55,9 +51,7 @@ def _dot_x_first_bwd(
     x, kernel = saved
     num_inputs = x.ndim - 2
     outputs = tuple(range(num_inputs, kernel.ndim))
-    dx = _dot(g, kernel, (_last(g), outputs), jnp.float32)
-    dkernel = _dot(x, g, ((0, 1), (0, 1)), jnp.float32)
-    return dx.astype(x.dtype), dkernel.astype(kernel.dtype)
+    return _dot(g, kernel, (_last(g), outputs)), _dot(x, g, ((0, 1), (0, 1)))
 
 
 _dot_x_first.defvjp(_dot_x_first_fwd, _dot_x_first_bwd)

@@ -29,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures, stores and prints the figures, and returns the exit code."""
-    from experiments.calibrate import CannotCalibrate
+    from experiments.calibrate import CalibrationError
     from experiments.calibrate import calibrate
     from experiments.calibrated import calibration_path
     from experiments.calibrated import write_chip
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     note("measuring; nothing else should run meanwhile")
     try:
         chip = calibrate()
-    except CannotCalibrate as error:
+    except CalibrationError as error:
         raise UsageError(str(error)) from error
     path = calibration_path(args.results, chip.name)
     write_chip(path, chip)

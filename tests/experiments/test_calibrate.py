@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 
 from experiments import calibrate
@@ -9,7 +6,8 @@ from experiments.calibrate import CalibrationError
 from experiments.calibrate import ring_of_two
 from experiments.calibrated import calibration_path
 from experiments.calibrated import read_chip
-from meshes.chip import Chip
+from experiments.calibrated import write_chip
+from experiments.cores import available_cores
 from meshes.collectives import collective_time_s
 from meshes.hardware import CHIPS
 
@@ -113,20 +111,17 @@ def test_a_call_is_timed_by_the_clock(monkeypatch):
 
 
 def test_calibrating_this_host(tmp_path):
-    command = [sys.executable, "-P", "-m", "experiments.calibrate"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    chip = Chip.model_validate_json(done.stdout)
+    chip = calibrate.calibrate()
     assert chip.name == "cpu"
-    assert read_chip(calibration_path(str(tmp_path), "cpu")) == chip
+    path = calibration_path(str(tmp_path), chip.name)
+    write_chip(path, chip)
+    assert read_chip(path) == chip
     for dtype in ("float32", "bfloat16"):
         assert 1e8 < chip.matmul_flops_per_s[dtype] < 1e13
     assert 1e8 < chip.hbm_bytes_per_s < 1e12
-    assert 1e6 < chip.dcn_bytes_per_s < 1e11
-    assert 1e-7 < chip.hop_latency_s < 1
-    assert set(chip.sources) >= {"hbm_bytes_per_s", "dcn_bytes_per_s"}
-    assert [path.name for path in (tmp_path / "chips").iterdir()] == [
-        calibration_path("", "cpu").name
-    ]
+    assert "measured" in chip.sources["hbm_bytes_per_s"]
+    # Whoever has one core has no second process to talk to.
+    if len(available_cores()) > 1:
+        assert 1e6 < chip.dcn_bytes_per_s < 1e11
+        assert 1e-7 < chip.hop_latency_s < 1
+        assert "measured" in chip.sources["dcn_bytes_per_s"]

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from experiments import cli
-from experiments.calibrate import CannotCalibrate
+from experiments.calibrate import CalibrationError
 from experiments.calibrated import calibration_path
 from experiments.calibrated import read_chip
 from experiments.calibrated import write_chip
@@ -188,7 +188,7 @@ def test_a_calibration_of_another_chip_is_refused(calibrated, tmp_path):
 
 def test_a_host_that_cannot_be_measured_is_said_in_a_sentence(monkeypatch, tmp_path):
     def busy():
-        raise CannotCalibrate("the machine is too busy to calibrate")
+        raise CalibrationError("the machine is too busy to calibrate")
 
     monkeypatch.setattr("experiments.calibrate.calibrate", busy)
     with pytest.raises(UsageError, match="too busy"):

@@ -108,8 +108,8 @@ def test_activation_bytes_by_hand():
     dots = activation_bytes_per_token(LLAMA2_7B, 4_096, remat="dots", compute_bytes=2)
     assert dots == 32 * 2 * (2 * 4_096 + 3 * 4_096 + 2 * 11_008) + tail
     none = activation_bytes_per_token(LLAMA2_7B, 4_096, remat="none", compute_bytes=2)
-    squares = 32 * 4_096 * (4 + 2)
-    assert none == 32 * (2 * (4 * 4_096 + 4 * 4_096 + 3 * 11_008) + squares) + tail
+    squares = 32 * 4_096
+    assert none == 32 * 2 * (8 * 4_096 + 3 * 11_008 + squares) + tail
 
 
 @pytest.mark.parametrize("remat", ["none", "dots", "full"])

@@ -91,7 +91,7 @@ def test_flat_puts_x_first_in_the_bfloat16_weight_gradient():
     weight_gradient = "contracting_dims = [0, 1] x [0, 1]"
     line = next(line for line in text.splitlines() if weight_gradient in line)
     assert "tensor<2x6x8xbf16>, tensor<2x6x3x4xbf16>" in line
-    assert "-> tensor<8x3x4xf32>" in line
+    assert "-> tensor<8x3x4xbf16>" in line
 
 
 def lowered_gradient(form, dtype) -> str:
