@@ -37,8 +37,12 @@ def point_of(mesh: str = "1/1", batch: int = 8, **fields: Any) -> Point:
     )
 
 
+# A test run in the background of a shell inherits an ignored SIGINT, and so would the
+# runner, which rightly leaves an ignored signal alone.
 _PROGRAM = """
-import json, sys
+import json, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 from experiments.runner import run_sweep
 from experiments.sweep import Sweep
 sweep = Sweep.model_validate_json(sys.argv[1])
