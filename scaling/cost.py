@@ -4,19 +4,14 @@ Written by `analytic.py` from shapes (and later from compiled programs), read by
 `predict.py`. Amounts, not times: a Chip turns them into seconds.
 """
 
-from typing import Literal
-
 from pydantic import BaseModel
 from pydantic import ConfigDict
 from pydantic import NonNegativeFloat
 from pydantic import NonNegativeInt
 
+from meshes.collectives import CollectiveKind
 from meshes.spec import Axis
 from meshes.spec import Network
-
-CollectiveKind = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "send_recv"
-]
 
 
 class Collective(BaseModel):
