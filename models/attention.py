@@ -4,15 +4,15 @@ Letters: B batch, T query and S key positions, N query heads in K groups of G, o
 each key-value head, H head dim.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from models.config import ModelConfig
+from models.layers import INIT_STDDEV
 from models.layers import Computation
 from models.layers import Dense
+from models.layers import NamedSizes
 from models.layers import residual_stddev
 from models.layers import rotate
 
@@ -31,13 +31,21 @@ class Attention(nnx.Module):
         head_dim = (("head_dim", config.head_dim),)
         heads = (("heads", config.num_heads), *head_dim)
         kv_heads = (("kv_heads", config.num_kv_heads), *head_dim)
-        dense = functools.partial(
-            Dense, rngs=rngs, computation=computation, bias=config.bias
-        )
-        self.query = dense(embed, heads)
-        self.key = dense(embed, kv_heads)
-        self.value = dense(embed, kv_heads)
-        self.output = dense(heads, embed, stddev=residual_stddev(config))
+
+        def dense(inputs: NamedSizes, outputs: NamedSizes, stddev: float) -> Dense:
+            return Dense(
+                inputs,
+                outputs,
+                rngs=rngs,
+                computation=computation,
+                bias=config.bias,
+                stddev=stddev,
+            )
+
+        self.query = dense(embed, heads, INIT_STDDEV)
+        self.key = dense(embed, kv_heads, INIT_STDDEV)
+        self.value = dense(embed, kv_heads, INIT_STDDEV)
+        self.output = dense(heads, embed, residual_stddev(config))
         self.computation = computation
 
     def __call__(self, x: jax.Array, angles: jax.Array | None) -> jax.Array:
