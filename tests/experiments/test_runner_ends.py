@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 MakePoint = Callable[..., Point]
 
+# Said by a fake worker before it hangs. Its log is there before it is: a process has
+# neither children nor its own environment until it has said something.
+HANGS = "hanging now"
+
 
 def marked(folder: Path) -> list[int]:
     """Returns the processes that work for a sweep's folder."""
@@ -43,11 +47,15 @@ def wait_until(condition: Callable[[], object], *, within_s: float) -> float:
     return time.monotonic() - began_s
 
 
-def wait_for(runner: subprocess.Popen[str], folder: Path, pattern: str) -> None:
-    """Waits until the runner has come so far that there is such a file."""
+def wait_for(
+    runner: subprocess.Popen[str], folder: Path, pattern: str, text: str = ""
+) -> None:
+    """Waits until the runner has come so far that such a file has that text."""
 
     def there_or_dead() -> bool:
-        return bool(list(folder.glob(pattern))) or runner.poll() is not None
+        # A log without fault is removed: it may be gone before it can be read.
+        found = any(not text or text in f.read_text() for f in folder.glob(pattern))
+        return found or runner.poll() is not None
 
     wait_until(there_or_dead, within_s=30)
     if runner.poll() is not None:
@@ -89,11 +97,11 @@ def test_killed_with_9_no_worker_survives_and_the_next_command_completes(
 def test_an_interrupted_runner_ends_its_workers_and_stores_nothing_half(
     fake: "Fake", make_point: MakePoint, number: signal.Signals, code: int
 ):
-    fake.behave({"*": {"do": "hang", "say": "x", "children": ["own"]}})
+    fake.behave({"*": {"do": "hang", "say": HANGS, "children": ["own"]}})
     runner = fake.start(*points_of(make_point), repeats=2)
     assert runner.stderr is not None
     with runner:
-        wait_for(runner, fake.folder, "*.log")
+        wait_for(runner, fake.folder, "*.log", HANGS)
         runner.send_signal(number)
         said = runner.stderr.read()
         assert runner.wait(timeout=10) == code
@@ -120,10 +128,10 @@ def test_an_interrupt_while_data_is_prepared(fake: "Fake", make_point: MakePoint
 def test_a_second_runner_is_refused_while_the_first_works(
     fake: "Fake", make_point: MakePoint
 ):
-    fake.behave({"*": {"do": "hang", "say": "x"}})
+    fake.behave({"*": {"do": "hang", "say": HANGS}})
     runner = fake.start(make_point())
     with runner:
-        wait_for(runner, fake.folder, "*.log")
+        wait_for(runner, fake.folder, "*.log", HANGS)
         with pytest.raises(FolderBusyError, match=f"process {runner.pid}.*--results"):
             fake.run(make_point())
         assert len(marked(fake.folder)) == 1, "the other's worker must live on"
