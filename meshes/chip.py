@@ -69,11 +69,6 @@ class Chip(BaseModel):
         """Memory bandwidth of one JAX device, or None where it is unknown."""
         return self._per_device(self.hbm_bytes_per_s)
 
-    @property
-    def dcn_bytes_per_s_per_device(self) -> float | None:
-        """What one JAX device can send to other slices, or None: unknown."""
-        return self._per_device(self.dcn_bytes_per_s)
-
     def _per_device(self, per_chip: float | None) -> float | None:
         return None if per_chip is None else per_chip / self.devices_per_chip
 

@@ -1,4 +1,4 @@
-"""Topology: the slices one can have of a chip, their wrap-around links and hosts.
+"""Topology: the slices one can have of a chip, and their wrap-around links.
 
 A slice shape is in chips along each torus dim. TPU v2, v3, v5e and v6e are 2-D and come
 in a short list of shapes. v4, v5p and v7x are 3-D: a few shapes below a cube of 4x4x4
@@ -82,13 +82,6 @@ def wraps(chip: Chip, shape: Shape) -> tuple[bool, ...]:
         side = math.isqrt(chip.max_slice_chips or 0)
         return tuple(size == side for size in shape)
     return (all(size % _CUBE == 0 for size in shape),) * len(shape)
-
-
-def num_hosts(chip: Chip, shape: Shape) -> int | None:
-    """Returns the hosts that a slice spans, or None where their size is unknown."""
-    if chip.chips_per_host is None:
-        return None
-    return math.ceil(math.prod(shape) / chip.chips_per_host)
 
 
 def _check_without_torus(chip: Chip, num_chips: int) -> None:

@@ -115,7 +115,8 @@ class ProcessOutcome(BaseModel):
 class Measurement(BaseModel):
     """One execution of a point: what happened, with every raw sample."""
 
-    # A diverged loss is NaN, for which JSON has no number: written as "NaN", not null.
+    # A worker ends in an error before it reports a loss that is not finite. If one is
+    # stored all the same, JSON has no number for it: "NaN" is read back, null is not.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     format_version: int = FORMAT_VERSION

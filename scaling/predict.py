@@ -21,6 +21,7 @@ from pydantic import ConfigDict
 
 from meshes.chip import Chip
 from meshes.collectives import collective_time_s
+from meshes.spec import Network
 from scaling.analytic import cost
 from scaling.cost import Collective
 from scaling.cost import Cost
@@ -105,13 +106,23 @@ def _times_s(point: Point, chip: Chip, amounts: Cost) -> dict[str, float] | None
     }
     placed = spans(point, chip)
     for collective in amounts.collectives:
-        span = placed.get(collective.axes[0], CUT_OUT)
-        try:
-            one = _collective_s(collective, chip, span)
-        except ValueError:
+        # Asked first, so that every other mistake in a collective comes out.
+        if collective.group_size > 1 and not _has_rate(chip, collective.network):
             return None
+        span = placed.get(collective.axes[0], CUT_OUT)
+        one = _collective_s(collective, chip, span)
         times[collective.network] += collective.count * one
     return times
+
+
+def _has_rate(chip: Chip, network: Network) -> bool:
+    """Returns whether the figures are known that give the network its bandwidth."""
+    if network == "dcn":
+        return chip.dcn_bytes_per_s is not None
+    if chip.platform == "cpu":
+        return chip.hbm_bytes_per_s is not None
+    links = chip.ici_links if chip.torus_dims is None else 1
+    return chip.ici_link_bytes_per_s is not None and links is not None
 
 
 def _collective_s(collective: Collective, chip: Chip, span: Span) -> float:

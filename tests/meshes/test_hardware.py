@@ -65,7 +65,6 @@ def test_a_device_is_a_core_on_v2_v3_and_v7x_only() -> None:
     v7x = chip("v7x")
     assert v7x.peak_flops_per_s_per_device("bfloat16") == 1153.5e12
     assert v7x.hbm_bytes_per_s_per_device == 3690e9
-    assert v7x.dcn_bytes_per_s_per_device == 6.25e9
     assert chip("v4").peak_flops_per_s_per_device("bfloat16") == 275e12
 
 

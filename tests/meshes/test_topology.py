@@ -10,7 +10,6 @@ from meshes.hardware import CHIPS
 from meshes.hardware import chip
 from meshes.topology import check_slice
 from meshes.topology import num_chips
-from meshes.topology import num_hosts
 from meshes.topology import squarest_slice
 from meshes.topology import wraps
 
@@ -163,14 +162,6 @@ def test_slices_that_do_not_exist(name, shape, says) -> None:
 )
 def test_wrap_around_links(name, shape, closed) -> None:
     assert wraps(chip(name), shape) == closed
-
-
-def test_hosts() -> None:
-    assert num_hosts(chip("v5e"), (1, 1)) == 1
-    assert num_hosts(chip("v5e"), (16, 16)) == 32
-    assert num_hosts(chip("v5p"), (16, 16, 24)) == 1536
-    assert num_hosts(chip("b200"), (8,)) == 1
-    assert num_hosts(chip("cpu"), (8,)) is None
 
 
 def test_chips_of_devices() -> None:

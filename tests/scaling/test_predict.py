@@ -176,6 +176,24 @@ def test_a_figure_that_is_missing_leaves_no_time_but_is_never_taken_for_zero():
     assert predict(on_cpu("1/1"), without_network).times_s is not None
 
 
+@pytest.mark.parametrize("field", ["ici_link_bytes_per_s", "ici_links"])
+def test_a_switch_takes_the_rate_of_a_link_and_their_number(field):
+    on_gpu = point(chip="h100-sxm", mesh="1/fsdp=8", slice_shape=None)
+    known = chip("h100-sxm")
+    assert predict(on_gpu, known).times_s is not None
+    unknown = known.model_copy(update={field: None})
+    assert predict(on_gpu, unknown).times_s is None
+
+
+def test_a_real_mistake_about_a_collective_comes_out(monkeypatch):
+    def mistaken(kind, **given):
+        raise ValueError("planted")
+
+    monkeypatch.setattr("scaling.predict.collective_time_s", mistaken)
+    with pytest.raises(ValueError, match="planted"):
+        predict(point(), chip("v5e"))
+
+
 @pytest.mark.parametrize(
     ("mesh", "remat", "accumulation"),
     list(
