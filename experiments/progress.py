@@ -87,6 +87,10 @@ class Progress:
         text = f"{place}  {self._labels[run.id]}  {result(run)}"
         self._line(f"{text}  ({times})")
 
+    def note(self, text: str) -> None:
+        """Writes a line of something that is worth knowing and stops nothing."""
+        self._line(text)
+
     def settled(self, run: Measurement) -> None:
         """Writes the line of a point that no process was started for."""
         self._line(f"{self._labels[run.id]}  {result(run)}")
@@ -183,7 +187,8 @@ def summary_lines(summary: RunSummary) -> list[str]:
     """Returns what is said at the end of a sweep."""
     runs = ", ".join(f"{number} {status}" for status, number in summary.stored.items())
     lines = [
-        f"{_runs(sum(summary.stored.values()))} stored in {summary.folder}"
+        f"{quantity.counted(sum(summary.stored.values()), 'run')} stored in "
+        f"{summary.folder}"
         f"{f': {runs}' if runs else ''}"
     ]
     parts = ", ".join(
@@ -200,19 +205,15 @@ def summary_lines(summary: RunSummary) -> list[str]:
         )
     if summary.interrupted_by is not None:
         lines.append(
-            f"interrupted with {_runs(summary.num_left)} still due; "
+            f"interrupted with {quantity.counted(summary.num_left, 'run')} still due; "
             "the same command goes on from here"
         )
     elif summary.num_left:
         lines.append(
-            f"stopped with {_runs(summary.num_left)} still due; "
+            f"stopped with {quantity.counted(summary.num_left, 'run')} still due; "
             "the same command goes on from here"
         )
     return lines
-
-
-def _runs(number: int) -> str:
-    return f"{number} run" if number == 1 else f"{number} runs"
 
 
 def whole(duration_s: float) -> str:

@@ -9,8 +9,8 @@ from dataclasses import field
 
 from scaling.measurement import Measurement
 from scaling.measurement import Status
-
-LONG_WARM_UP_FRACTION = 0.3
+from scaling.samples import LONG_WARM_UP_FRACTION
+from scaling.samples import warm_up_fraction
 
 PARTS: tuple[str, ...] = ("planning", "preparing data", "exits", "storing", "other")
 """Of the overhead. exits: end of the last timed block to the end of all processes;
@@ -145,12 +145,3 @@ class Account:
             num_left=num_left,
             interrupted_by=interrupted_by,
         )
-
-
-def warm_up_fraction(run: Measurement) -> float | None:
-    """Returns the warm-up of a run over its timed window; None without either."""
-    timed_s = run.phases_s.get("timed")
-    warm_up_s = run.phases_s.get("warm_up")
-    if not timed_s or warm_up_s is None:
-        return None
-    return warm_up_s / timed_s

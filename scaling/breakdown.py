@@ -43,7 +43,7 @@ class Breakdown(BaseModel):
     causes: dict[str, float] | None = None
     """Seconds by cause; None until determined by experiment."""
     ended_by: Status | None = None
-    """Status of the next larger point where the curve ends in a failure."""
+    """Status of the next larger point that was tried, where the curve ends in it."""
 
 
 def is_judged(curve: Curve) -> bool:
@@ -65,6 +65,7 @@ def breakdown(curve: Curve, *, threshold: float = 0.8) -> Breakdown:
             "breakdown takes a scaling curve of devices that are not simulated"
         )
     first_bad = _first_bad(curve, threshold)
+    end = ending(curve)
     at = first_bad or _last_compared(curve)
     return Breakdown(
         direction=curve.direction,
@@ -77,7 +78,7 @@ def breakdown(curve: Curve, *, threshold: float = 0.8) -> Breakdown:
         first_bad_devices=first_bad and first_bad.num_devices,
         threshold=threshold,
         lost_time_s=at and _lost_time_s(curve, at),
-        ended_by=_ended_by(curve),
+        ended_by=end and end.status,
     )
 
 
@@ -93,6 +94,19 @@ def falls(curve: Curve) -> tuple[CurvePoint, CurvePoint] | None:
             if _highest(later) < _lowest(earlier):
                 return earlier, later
     return None
+
+
+def ending(curve: Curve) -> CurvePoint | None:
+    """Returns the failure that ends the curve; None where none does.
+
+    That is the first point that was tried beyond the last with figures: one that was
+    not tried says nothing about what the devices can do.
+    """
+    last = _last_compared(curve)
+    after = curve.points[curve.points.index(last) + 1 :] if last else curve.points
+    tried = (point for point in after if point.status not in _NOT_TRIED)
+    end = next(tried, None)
+    return end if end is not None and end.status != "ok" else None
 
 
 def unsure(curve: Curve, threshold: float) -> tuple[CurvePoint, ...]:
@@ -158,13 +172,6 @@ def _lost_time_s(curve: Curve, point: CurvePoint) -> float | None:
     if point.step_time_s is None or point.efficiency is None:
         return None
     return point.step_time_s * (1 - point.efficiency)
-
-
-def _ended_by(curve: Curve) -> Status | None:
-    """Returns the status of the first point after the last with figures, if any."""
-    last = _last_compared(curve)
-    after = curve.points[curve.points.index(last) + 1 :] if last else curve.points
-    return after[0].status if after and after[0].status != "ok" else None
 
 
 def _lowest(point: CurvePoint) -> float:

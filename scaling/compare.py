@@ -77,6 +77,7 @@ class Comparison(BaseModel):
     """Ids of points without a counterpart of the same provenance."""
     only_in_b: tuple[str, ...]
     differences: tuple[Difference, ...]
+    """Between the environments of the runs behind `points`."""
 
 
 def compare(a: Iterable[Measurement], b: Iterable[Measurement]) -> Comparison:
@@ -84,21 +85,22 @@ def compare(a: Iterable[Measurement], b: Iterable[Measurement]) -> Comparison:
 
     Of each side and point only the runs of the newest environment count.
     """
-    runs_a, runs_b = tuple(a), tuple(b)
-    newest_a, newest_b = _newest(runs_a), _newest(runs_b)
+    newest_a, newest_b = _newest(a), _newest(b)
     both = [key for key in newest_a if key in newest_b]
     pairs = [(newest_a[key], newest_b[key]) for key in both]
     return Comparison(
         points=_compared(pairs),
         only_in_a=tuple(key[0] for key in newest_a if key not in newest_b),
         only_in_b=tuple(key[0] for key in newest_b if key not in newest_a),
+        # Of the compared runs alone: an older environment had no part in the ratios.
         differences=_differences(
-            [run.environment for run in runs_a], [run.environment for run in runs_b]
+            _environments(first for first, _ in pairs),
+            _environments(second for _, second in pairs),
         ),
     )
 
 
-def _newest(runs: Sequence[Measurement]) -> Mapping[tuple[str, Provenance], PointRuns]:
+def _newest(runs: Iterable[Measurement]) -> Mapping[tuple[str, Provenance], PointRuns]:
     """Returns the newest environment's runs of each point and provenance."""
     found: dict[tuple[str, Provenance], PointRuns] = {}
     for each in sorted(pool_runs(runs), key=lambda each: each.newest):
@@ -156,6 +158,10 @@ def _comparison(
 
 def _step_time_s(runs: PointRuns) -> float | None:
     return math.exp(statistics.fmean(runs.samples)) if runs.samples else None
+
+
+def _environments(chosen: Iterable[PointRuns]) -> list[Environment]:
+    return [run.environment for each in chosen for run in each.runs]
 
 
 def _differences(

@@ -30,6 +30,7 @@ from scaling.samples import PointRuns
 from scaling.samples import pool_runs
 from scaling.selection import Chosen
 from scaling.selection import choose
+from scaling.utilisation import implied_mfu
 from scaling.utilisation import mfu
 
 CurveKind = Literal["scaling", "load", "chip"]
@@ -100,7 +101,11 @@ def curves(measurements: Iterable[Measurement]) -> tuple[Curve, ...]:
     one point appears only where devices are simulated, beside measured points it
     continues.
     """
-    runs = pool_runs(measurements)
+    return pooled_curves(pool_runs(measurements))
+
+
+def pooled_curves(runs: Sequence[PointRuns]) -> tuple[Curve, ...]:
+    """Returns the curves of runs that are pooled already; see `curves`."""
     newest: dict[str, str] = {}
     for each in runs:
         newest[each.series] = max(newest.get(each.series, ""), each.newest)
@@ -112,6 +117,14 @@ def curves(measurements: Iterable[Measurement]) -> tuple[Curve, ...]:
     found.sort(key=_order)
     found.sort(key=lambda curve: (newest[curve.series], curve.series), reverse=True)
     return tuple(found)
+
+
+def batch_text(curve: Curve) -> str:
+    """Returns the batch that the curve holds fixed, in words."""
+    first = curve.points[0]
+    if curve.regime == "weak":
+        return f"batch {first.global_batch_size / first.num_devices:g} per device"
+    return f"global batch {first.global_batch_size}"
 
 
 def _order(curve: Curve) -> tuple[object, ...]:
@@ -206,13 +219,12 @@ def _figures(
     for i, mean, half in zip(measured, pooled.means, half_widths(pooled), strict=True):
         point = chosen[i].runs.point
         step_time_s = math.exp(mean)
-        utilisation = mfu(point, step_time_s)
         yield {
             "tokens_per_s": point.tokens_per_step / step_time_s,
             "step_time_s": step_time_s,
             "step_time_low_s": None if half is None else step_time_s * math.exp(-half),
             "step_time_high_s": None if half is None else step_time_s * math.exp(half),
-            "mfu": utilisation if utilisation and utilisation <= 1 else None,
+            "mfu": mfu(point, step_time_s),
         }
 
 
@@ -258,7 +270,7 @@ def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterato
                 "or start the curve at a larger point"
             )
         if point.step_time_s and point.mfu is None:
-            implied = mfu(each.runs.point, point.step_time_s)
+            implied = implied_mfu(each.runs.point, point.step_time_s)
             if implied is not None:
                 yield (
                     f"{place}: mfu {implied:.2f} is outside (0, 1], so the step time "

@@ -54,6 +54,11 @@ def count(value: float | None) -> str:
     return _scaled(value, _THINGS)
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns `1 device`, `2 devices`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def flops(value: float | None) -> str:
     """Returns an amount of floating-point operations, as `40.1 GFLOP`."""
     return _with_unit(value, "FLOP")

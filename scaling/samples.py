@@ -21,6 +21,12 @@ from scaling.measurement import Provenance
 from scaling.measurement import Status
 from scaling.point import Point
 
+LONG_WARM_UP_FRACTION = 0.3
+"""A warm-up above this part of the timed window is longer than it should be."""
+
+PointKey = tuple[str, Provenance, str]
+"""Point id, provenance and series: what tells one `PointRuns` from another."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PointRuns:
@@ -33,10 +39,19 @@ class PointRuns:
     """Names the environment: 8 hex digits of the hash of its pooling key."""
     status: Status
     """Of the newest run."""
+    reason: str | None
+    """Why that run has this status."""
     samples: tuple[float, ...]
     """Run statistics of the usable runs, oldest first; none unless status is `ok`."""
     newest: str
     """`started_at` of the newest run."""
+    runs: tuple[Measurement, ...]
+    """All of them, the ones that failed too, oldest first."""
+
+    @property
+    def key(self) -> PointKey:
+        """What tells these runs from all others."""
+        return (self.point_id, self.provenance, self.series)
 
 
 def step_times_s(measurement: Measurement) -> list[float]:
@@ -51,6 +66,12 @@ def step_times_s(measurement: Measurement) -> list[float]:
 def usable(measurement: Measurement) -> bool:
     """Returns whether the run may speak about step time: it was timed, and cleanly."""
     return _statistic(measurement) is not None
+
+
+def warm_up_fraction(measurement: Measurement) -> float | None:
+    """Returns the steps before the timed window over it; None if none was timed."""
+    timed_s = sum(max(block.elapsed_s, default=0.0) for block in measurement.blocks)
+    return sum(measurement.warm_up_s) / timed_s if timed_s else None
 
 
 def run_statistic(measurement: Measurement) -> float:
@@ -104,8 +125,10 @@ def _point_runs(point_id: str, series: str, runs: Sequence[Measurement]) -> Poin
         provenance=final[-1].provenance,
         series=series,
         status=status,
+        reason=final[-1].reason,
         samples=tuple(each for each in found if each is not None),
         newest=final[-1].started_at,
+        runs=tuple(ordered),
     )
 
 

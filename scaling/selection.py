@@ -53,7 +53,12 @@ def _choosing(samples: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _silence(runs: PointRuns) -> int:
-    """Returns how little the status of a failed candidate tells."""
+    """Returns how little the status of a candidate without samples tells.
+
+    One that is `ok` did run, so no failure of a rival may speak for the size.
+    """
+    if runs.status == "ok":
+        return -1
     if runs.status not in _LEAST_TELLING:
         return 0
     return 1 + _LEAST_TELLING.index(runs.status)

@@ -1,166 +1,214 @@
 """Stability: what in the runs of a point makes its figures doubtful.
 
-As in pyperf each warning is a symptom with its number, then the cure. No sample is
-ever dropped: these sentences stand beside the figures.
+As in pyperf each is a symptom with its number, then the cure. No sample is ever
+dropped: these sentences stand beside the figures.
 """
 
 import statistics
-from collections import defaultdict
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from scaling import quantity
 from scaling.intervals import pool
 from scaling.measurement import Measurement
-from scaling.samples import in_time_order
+from scaling.samples import LONG_WARM_UP_FRACTION
+from scaling.samples import PointRuns
 from scaling.samples import run_statistic
 from scaling.samples import step_times_s
 from scaling.samples import usable
-from scaling.utilisation import mfu
+from scaling.samples import warm_up_fraction
+from scaling.utilisation import implied_mfu
 
 FEW_RUNS = 3
 """Fewer leave the interval to the other points of the curve, or leave none."""
 SPREAD_FRACTION = 0.05
 DRIFT_FRACTION = 0.05
-WARM_UP_FRACTION = 0.30
 OUTLIER_FRACTION = 0.10
 OUTLIER_DEVIATIONS = 4.0
 """An outlier block is beyond both: this part of the run's median above it, and this
 many standard deviations as the median absolute deviation estimates them."""
 
 
-def stability_warnings(measurements: Iterable[Measurement]) -> tuple[str, ...]:
-    """Returns one line for each doubtful thing about each point's usable runs.
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """One doubtful thing about the figures of one point."""
 
-    A line starts with what names the point. Runs of different environments or
-    provenances are looked at apart.
+    kind: str
+    """What it has in common with those of other points, as a plural."""
+    point: str
+    """Names the point."""
+    severity: float
+    """Larger is worse; to be compared within one kind only."""
+    says: str
+
+    def __str__(self):
+        return f"{self.point}: {self.says}"
+
+
+class _Found(NamedTuple):
+    """What a check has found: how bad it is, and the sentence."""
+
+    severity: float
+    says: str
+
+
+class _Timed(NamedTuple):
+    """A usable run with its step times, which are worked out once for all checks."""
+
+    run: Measurement
+    times_s: list[float]
+
+
+def symptoms(points: Iterable[PointRuns]) -> tuple[Symptom, ...]:
+    """Returns every doubtful thing about the points with figures, the gravest first.
+
+    Runs that gave no sample are not looked at: they have no part in the figures.
     """
-    groups: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
-    for each in measurements:
-        if usable(each):
-            key = (each.id, each.provenance, each.environment.pooling_key)
-            groups[key].append(each)
-    return tuple(
-        f"{_name(runs[0])}: {warning}"
-        for runs in groups.values()
-        for warning in point_warnings(runs)
-    )
+    found = [each for runs in points if runs.samples for each in _of_point(runs)]
+    kinds = list(_CHECKS)
+    return tuple(sorted(found, key=lambda e: (kinds.index(e.kind), -e.severity)))
 
 
-def point_warnings(runs: Sequence[Measurement]) -> tuple[str, ...]:
-    """Returns the warnings about usable runs of one point, the gravest first."""
-    ordered = in_time_order(runs)
-    return tuple(filter(None, (check(ordered) for check in _CHECKS)))
+def summed_up(found: Iterable[Symptom], *, most: int | None) -> tuple[str, ...]:
+    """Returns the symptoms as sentences, of each kind the first `most`.
+
+    After those stands how many more points have that kind; None leaves none out.
+    """
+    by_kind: dict[str, list[Symptom]] = {}
+    for each in found:
+        by_kind.setdefault(each.kind, []).append(each)
+    lines: list[str] = []
+    for kind, members in by_kind.items():
+        lines += map(str, members[:most])
+        if most is not None and len(members) > most:
+            others = quantity.counted(len(members) - most, "more point")
+            lines.append(f"{kind} at {others}")
+    return tuple(lines)
 
 
-def _name(run: Measurement) -> str:
-    point = run.point
+def _of_point(runs: PointRuns) -> Iterator[Symptom]:
+    timed = [_Timed(run, step_times_s(run)) for run in runs.runs if usable(run)]
+    for kind, check in _CHECKS.items():
+        if found := check(timed):
+            yield Symptom(kind=kind, point=_name(runs), **found._asdict())
+
+
+def _name(runs: PointRuns) -> str:
+    point = runs.point
     return (
         f"{point.model} on {point.chip}, mesh {point.mesh}, "
-        f"batch {point.global_batch_size} ({run.id})"
+        f"batch {point.global_batch_size} ({runs.point_id})"
     )
 
 
-def _above_peak(runs: Sequence[Measurement]) -> str | None:
-    fractions = [
-        mfu(run.point, time_s) or 0.0
-        for run in runs
-        for time_s in step_times_s(run)
-        if time_s > 0
-    ]
-    above = [fraction for fraction in fractions if fraction > 1]
-    if not above:
+def _above_peak(runs: Sequence[_Timed]) -> _Found | None:
+    times_s = [time_s for each in runs for time_s in each.times_s if time_s > 0]
+    at_1_s = implied_mfu(runs[0].run.point, 1.0)
+    # The MFU of a step of 1 s is also the time that a step takes at the peak.
+    above = [time_s for time_s in times_s if at_1_s is not None and time_s < at_1_s]
+    if at_1_s is None or not above:
         return None
-    return (
-        f"{len(above)} of {len(fractions)} blocks imply up to {max(above):.2f} times "
+    worst = at_1_s / min(above)
+    return _Found(
+        worst,
+        f"{len(above)} of {len(times_s)} blocks imply up to {worst:.2f} times "
         "the peak FLOP/s of the chip, which is impossible; check the chip, the dtype "
-        "and that the timed window waits for the last step"
+        "and that the timed window waits for the last step",
     )
 
 
-def _few_runs(runs: Sequence[Measurement]) -> str | None:
+def _few_runs(runs: Sequence[_Timed]) -> _Found | None:
     if len(runs) >= FEW_RUNS:
         return None
     number = "1 run has" if len(runs) == 1 else f"{len(runs)} runs have"
     consequence = "no interval" if len(runs) == 1 else "a wide interval"
-    return f"{number} {consequence}; repeat with --repeats 5"
+    return _Found(-len(runs), f"{number} {consequence}; repeat with --repeats 5")
 
 
-def _spread(runs: Sequence[Measurement]) -> str | None:
-    spread = pool([[run_statistic(run) for run in runs]]).sd
+def _spread(runs: Sequence[_Timed]) -> _Found | None:
+    spread = pool([[run_statistic(each.run) for each in runs]]).sd
     if spread is None or spread <= SPREAD_FRACTION:
         return None
-    return (
+    return _Found(
+        spread,
         f"the standard deviation over {len(runs)} runs is {spread:.1%} of the step "
-        "time; end other work on the machine, or repeat with more --repeats"
+        "time; end other work on the machine, or repeat with more --repeats",
     )
 
 
-def _drift(runs: Sequence[Measurement]) -> str | None:
-    drifts = [drift for run in runs if (drift := _run_drift(run)) is not None]
+def _drift(runs: Sequence[_Timed]) -> _Found | None:
+    found = (_run_drift(each.times_s) for each in runs)
+    drifts = [drift for drift in found if drift is not None]
     drifting = [drift for drift in drifts if abs(drift) > DRIFT_FRACTION]
     if not drifting:
         return None
     worst = max(drifting, key=abs)
-    return (
+    return _Found(
+        abs(worst),
         f"{len(drifting)} of {len(drifts)} runs drift: their last quarter of blocks is "
         f"up to {abs(worst):.1%} {'slower' if worst > 0 else 'faster'} than the first; "
-        "warm up for longer, and look for throttling or a growing queue"
+        "warm up for longer, and look for throttling or a growing queue",
     )
 
 
-def _run_drift(run: Measurement) -> float | None:
+def _run_drift(times_s: Sequence[float]) -> float | None:
     """Returns last quarter over first quarter - 1; None with fewer than four blocks.
 
     The low median, because in a quarter of two blocks one may be an outlier.
     """
-    times = step_times_s(run)
-    quarter = len(times) // 4
-    if not quarter or (first := statistics.median_low(times[:quarter])) <= 0:
+    quarter = len(times_s) // 4
+    if not quarter or (first := statistics.median_low(times_s[:quarter])) <= 0:
         return None
-    return statistics.median_low(times[-quarter:]) / first - 1
+    return statistics.median_low(times_s[-quarter:]) / first - 1
 
 
-def _warm_up(runs: Sequence[Measurement]) -> str | None:
-    fractions = [
-        sum(run.warm_up_s) / sum(max(block.elapsed_s) for block in run.blocks)
-        for run in runs
-    ]
-    if max(fractions) <= WARM_UP_FRACTION:
+def _warm_up(runs: Sequence[_Timed]) -> _Found | None:
+    longest = max(warm_up_fraction(each.run) or 0.0 for each in runs)
+    if longest <= LONG_WARM_UP_FRACTION:
         return None
-    return (
-        f"warm-up took up to {max(fractions):.0%} of the timed window; time more or "
-        "longer blocks, so that the window is what was paid for"
+    return _Found(
+        longest,
+        f"warm-up took up to {longest:.0%} of the timed window; time more or "
+        "longer blocks, so that the window is what was paid for",
     )
 
 
-def _outliers(runs: Sequence[Measurement]) -> str | None:
-    excesses = [excess for run in runs for excess in _outlier_excesses(run)]
+def _outliers(runs: Sequence[_Timed]) -> _Found | None:
+    excesses = [found for each in runs for found in _outlier_excesses(each.times_s)]
     if not excesses:
         return None
-    blocks = sum(len(run.blocks) for run in runs)
-    return (
+    blocks = sum(len(each.times_s) for each in runs)
+    return _Found(
+        max(excesses),
         f"{len(excesses)} of {blocks} blocks are outliers, up to "
         f"{max(excesses):.1f} times their run's median; they are kept, the median "
-        "bears them, but look for what disturbs the machine"
+        "bears them, but look for what disturbs the machine",
     )
 
 
-def _outlier_excesses(run: Measurement) -> list[float]:
+def _outlier_excesses(times_s: Sequence[float]) -> list[float]:
     """Returns outlier blocks of a run as multiples of its median step time."""
-    times = step_times_s(run)
-    median = statistics.median(times)
+    median = statistics.median(times_s)
+    # Most runs have none, and there may be ten thousand runs.
+    if max(times_s) <= (1 + OUTLIER_FRACTION) * median:
+        return []
     # 1.4826 makes the median absolute deviation of a normal its standard deviation.
-    deviation = 1.4826 * statistics.median(abs(time - median) for time in times)
+    deviation = 1.4826 * statistics.median(abs(time - median) for time in times_s)
     limit = median + max(OUTLIER_FRACTION * median, OUTLIER_DEVIATIONS * deviation)
-    return [time / median for time in times if time > limit]
+    return [time / median for time in times_s if time > limit]
 
 
-_CHECKS: tuple[Callable[[Sequence[Measurement]], str | None], ...] = (
-    _above_peak,
-    _few_runs,
-    _spread,
-    _drift,
-    _warm_up,
-    _outliers,
-)
+_CHECKS: Mapping[str, Callable[[Sequence[_Timed]], _Found | None]] = {
+    "blocks above the peak FLOP/s": _above_peak,
+    "too few runs": _few_runs,
+    "a wide spread over runs": _spread,
+    "drift within runs": _drift,
+    "a long warm-up": _warm_up,
+    "outlier blocks": _outliers,
+}
+"""By the name of the kind of symptom, the gravest first."""

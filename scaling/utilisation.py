@@ -15,10 +15,16 @@ from scaling.point import Point
 
 
 def mfu(point: Point, step_time_s: float) -> float | None:
+    """Returns model FLOPs over peak; None where it is not known or cannot be true."""
+    implied = implied_mfu(point, step_time_s)
+    return implied if implied is not None and implied <= 1 else None
+
+
+def implied_mfu(point: Point, step_time_s: float) -> float | None:
     """Returns model FLOPs over peak; above 1 where the timing cannot be true.
 
-    None where no vendor peak exists: on CPU, and for a dtype, chip or model that is
-    not known.
+    Only for saying that it cannot: what people read as measured is `mfu`. None where
+    no vendor peak exists: on CPU, and for a dtype, chip or model that is not known.
     """
     peak = _peak_flops_per_s(point.chip, point.compute_dtype)
     flops_per_token = _flops_per_token(point.model, point.seq_len)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from meshes.hardware import CHIPS
 from scaling import quantity
 from scaling.breakdown import Breakdown
+from scaling.breakdown import ending
 from scaling.breakdown import falls
 from scaling.breakdown import is_judged
 from scaling.breakdown import unsure
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
+from scaling.curve import batch_text
 
 NO_CURVE = (
     "No verdict: a scaling curve takes at least two device counts of one model and "
@@ -78,17 +80,10 @@ def _order(subject: _Subject) -> tuple[object, ...]:
 def _title(subject: _Subject, mine: Sequence[_Speaker], *, named: bool) -> str:
     model, chip, direction, regime = subject
     details = [regime]
-    if len({_batch(each.curve) for each in mine}) > 1:
-        details.append(_batch(_speaker(mine).curve))
+    if len({batch_text(each.curve) for each in mine}) > 1:
+        details.append(batch_text(_speaker(mine).curve))
     title = f"{direction.capitalize()} ({', '.join(details)})"
     return f"{model} on {chip}, {title[0].lower()}{title[1:]}" if named else title
-
-
-def _batch(curve: Curve) -> str:
-    first = curve.points[0]
-    if curve.regime == "weak":
-        return f"batch {first.global_batch_size / first.num_devices:g} per device"
-    return f"batch {first.global_batch_size}"
 
 
 def _speaker(mine: Sequence[_Speaker]) -> _Speaker:
@@ -118,7 +113,7 @@ def _body(
     speaker = _speaker(mine)
     parts = [
         _claim(speaker),
-        _end(speaker),
+        _end(speaker.curve),
         _horizon(speaker.curve, beyond=beyond, num_cores=num_cores),
         _others(speaker, mine),
     ]
@@ -204,13 +199,9 @@ def _more_runs(point: CurvePoint, threshold: float) -> float | None:
     return max(1, math.ceil(point.num_runs * (factor - 1)))
 
 
-def _end(speaker: _Speaker) -> str | None:
-    curve, status = speaker.curve, speaker.found.ended_by
-    if status is None:
-        return None
-    compared = _compared(curve)
-    after = curve.points[curve.points.index(compared[-1]) + 1] if compared else None
-    return f"ends at {_size(curve, after or curve.points[0])}: {_words(status)}"
+def _end(curve: Curve) -> str | None:
+    end = ending(curve)
+    return end and f"ends at {_size(curve, end)}: {_words(end.status)}"
 
 
 def _horizon(
@@ -258,20 +249,16 @@ def _kept(curve: Curve, point: CurvePoint) -> str:
 def _size(curve: Curve, point: CurvePoint) -> str:
     """Returns `4 devices`, or horizontally `4 slices of 8 devices`."""
     if curve.direction == "vertical":
-        return _counted(point.num_devices, "device")
+        return quantity.counted(point.num_devices, "device")
     each = point.num_devices // point.num_slices
-    slices = _counted(point.num_slices, "slice")
-    return slices if each == 1 else f"{slices} of {_counted(each, 'device')}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    slices = quantity.counted(point.num_slices, "slice")
+    return slices if each == 1 else f"{slices} of {quantity.counted(each, 'device')}"
 
 
 def _cores(chip: str, num_cores: int | None) -> str:
     if num_cores is None or not _on_cpu(chip):
         return ""
-    return f" ({_counted(num_cores, 'core')})"
+    return f" ({quantity.counted(num_cores, 'core')})"
 
 
 def _on_cpu(chip: str) -> bool:

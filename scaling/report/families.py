@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scaling.breakdown import Breakdown
 from scaling.curve import Curve
 from scaling.curve import CurveKind
+from scaling.curve import batch_text
 from scaling.point import Point
 from scaling.point import Regime
 from scaling.report.marks import SWATCHES
@@ -80,14 +81,6 @@ def families(
     return tuple(
         family for members in groups.values() for family in _split(members, points)
     )
-
-
-def batch_text(curve: Curve) -> str:
-    """Returns the batch that the curve holds fixed, in words."""
-    first = curve.points[0]
-    if curve.regime == "weak":
-        return f"batch {first.global_batch_size / first.num_devices:g} per device"
-    return f"global batch {first.global_batch_size}"
 
 
 def settings_text(point: Point | None) -> str:

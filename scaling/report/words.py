@@ -7,7 +7,7 @@ from scaling.curve import CurvePoint
 
 def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
     """Returns one point of a curve in words, with how its numbers were obtained."""
-    where = f"{point.mesh}, {counted(point.num_devices, 'device')}"
+    where = f"{point.mesh}, {quantity.counted(point.num_devices, 'device')}"
     where += f", global batch {point.global_batch_size}"
     if point.status != "ok":
         parts = [f"{where}: {point.status}", curve.provenance, reason]
@@ -16,7 +16,7 @@ def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
     parts = [f"{where}: {quantity.rate(point.tokens_per_s)}", f"step {step}"]
     if point.efficiency is not None:
         parts.append(f"efficiency {efficiency_text(point)}")
-    runs = counted(point.num_runs, "run")
+    runs = quantity.counted(point.num_runs, "run")
     parts.append(f"{curve.provenance}, {runs}" if point.num_runs else curve.provenance)
     return ", ".join(parts)
 
@@ -30,8 +30,3 @@ def efficiency_text(point: CurvePoint) -> str:
         quantity.ratio(each) for each in (point.efficiency_low, point.efficiency_high)
     )
     return f"{value} [{low}, {high}]"
-
-
-def counted(number: int, noun: str) -> str:
-    """Returns `1 device`, `2 devices`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

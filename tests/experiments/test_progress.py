@@ -6,6 +6,7 @@ import select
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,9 @@ from experiments import progress
 from experiments.progress import Progress
 from experiments.schedule import Turn
 from experiments.summary import RunSummary
+from scaling.measurement import Block
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
 from scaling.point import Point
 
 MakePoint = Callable[..., Point]
@@ -50,16 +54,19 @@ def test_a_terminal_sees_time_pass_and_no_thread_is_started(
     terminal: Terminal, make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
 ):
     threads = threading.active_count()
-    monkeypatch.setattr(progress, "_LIVE_EVERY_S", 0.0)
+    now_s = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now_s[0])
+    monkeypatch.setattr(progress, "time", clock)
     shown = Progress(terminal.stream)
     shown.begin([make_point()], ["a note"])
     turn = Turn(make_point(), 0)
-    shown.running(turn, number=1, total=3, left_s=lambda elapsed_s: 30.0 - elapsed_s)
+    shown.running(turn, number=1, total=3, left_s=lambda elapsed_s: 40.0 - elapsed_s)
+    now_s[0] += 10.0
     shown.tick()
     text = terminal.shown(until="about 30 s left")
     assert "a note" in text
     assert "1/3  cpu  1/1  B=8" in text
-    assert "about 30 s left" in text
+    assert "for 10 s  (10 s passed, about 30 s left)" in text
     assert threading.active_count() == threads
     shown.close()
     assert "\x1b[?25h" in terminal.shown(until="\x1b[?25h"), "the cursor is back"
@@ -85,6 +92,39 @@ def test_labels_are_of_one_width_and_name_what_differs(make_point: MakePoint):
 )
 def test_a_forecast_is_said_as_roughly_as_it_is_known(duration_s: float, text: str):
     assert progress.about(duration_s) == text
+
+
+def a_run(point: Point, step_time_s: float) -> Measurement:
+    return Measurement(
+        id=point.id,
+        run="0" * 12,
+        sweep="s",
+        point=point,
+        status="ok",
+        provenance="measured",
+        started_at="2026-01-01",
+        environment=Environment(
+            versions={},
+            device_kind="TPU v5 lite",
+            host_cpu_model="a processor",
+            flags={},
+            code_hash="0",
+            commit=None,
+            hostname="here",
+            num_cores=1,
+        ),
+        blocks=(Block(steps=1, elapsed_s=(step_time_s,)),),
+        compilations_in_window=0,
+    )
+
+
+def test_an_impossible_utilisation_is_not_shown_as_measured(make_point: MakePoint):
+    def shown(step_time_s: float) -> str:
+        point = make_point(model="gpt2-124m", chip="v5e", seq_len=1024)
+        return progress.result(a_run(point, step_time_s))
+
+    assert shown(1.0) == "1 s  3.3 % MFU"
+    assert shown(1e-4) == "100 µs"
 
 
 def test_the_end_tells_the_split_and_how_to_go_on():

@@ -6,6 +6,7 @@ from experiments import summary
 from experiments.summary import Account
 from experiments.summary import RunTime
 from meshes.spec import MeshSpec
+from scaling.measurement import Block
 from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.measurement import Status
@@ -115,7 +116,13 @@ def test_a_warm_up_above_three_tenths_of_the_window_is_listed(
     warm_up_s: float, listed: bool
 ):
     account = Account()
-    each = run({**PHASES_S, "warm_up": warm_up_s})
+    # Two blocks of a second each.
+    each = run(PHASES_S).model_copy(
+        update={
+            "warm_up_s": (0.5, warm_up_s - 0.5),
+            "blocks": (Block(steps=1, elapsed_s=(1.0, 0.5)),) * 2,
+        }
+    )
     account.add_run(each, total_s=7.0)
     assert (each.id in account.long_warm_ups) is listed
 

@@ -136,6 +136,31 @@ def test_a_failure_ends_the_curve(lab, point):
     assert found.ended_by == "hang"
 
 
+@pytest.mark.parametrize("status", ["invalid", "skipped"])
+def test_what_was_not_tried_does_not_end_the_curve(lab, point, status):
+    runs = vertical(lab, 1, 0.9)
+    runs.append(lab.failed(point(mesh="1/data=3"), status))
+    assert judge(runs).ended_by is None
+    runs.append(lab.failed(point(mesh="1/data=4"), "out_of_memory"))
+    assert judge(runs).ended_by == "out_of_memory"
+
+
+def test_a_failed_mesh_does_not_end_the_best_curve_where_another_ran(lab, point):
+    runs = lab.scaled({"1/1": 1, "1/data=2": 0.9, "1/fsdp=2": 0.9, "1/fsdp=4": 0.85})
+    runs.append(lab.failed(point(mesh="1/data=4"), "hang"))
+
+    def best(measurements):
+        found = [each for each in curves(measurements) if each.growth == "best"]
+        return breakdown(found[0]).ended_by
+
+    assert best(runs) is None
+    # A run without a single block: it is `ok`, and has no figure to show.
+    runs = lab.scaled({"1/1": 1, "1/data=2": 0.9, "1/fsdp=2": 0.9})
+    runs.append(lab.failed(point(mesh="1/data=4"), "hang"))
+    runs.append(lab.run(point(mesh="1/fsdp=4"), ()))
+    assert best(runs) is None
+
+
 def test_a_failure_amid_the_curve_is_not_known_to_be_good(lab, point):
     runs = lab.scaled({"1/data=1": 1, "1/data=2": 0.95, "1/data=8": 0.9})
     without = judge(runs)

@@ -166,6 +166,19 @@ def test_only_the_newest_environment_of_a_side_counts():
     assert point.ratio == pytest.approx(1)
 
 
+def test_what_differs_is_said_of_the_compared_runs_alone():
+    old = environment(code_hash="old", hostname="before")
+    elsewhere = environment(hostname="elsewhere")
+    a = [run("1/1", 0.5, 0, environment=old), run("1/1", 0.1, 1)]
+    a.append(run("1/data=2", 0.1, 2, environment=elsewhere))
+    b = [run("1/1", 0.1, 0), run("1/1", 0.1, 1, environment=elsewhere)]
+    (difference,) = compare(a, b).differences
+    # The old run and the point that B lacks have no part in any ratio. The host is
+    # not pooled by, so both of B's count.
+    assert (difference.field, difference.a) == ("hostname", ("h",))
+    assert difference.b == ("elsewhere", "h")
+
+
 def test_what_differs_between_the_environments_is_named():
     new = environment(
         versions={"python": "3.11", "jax": "0.12.0"}, flags={"XLA_FLAGS": "--x"}

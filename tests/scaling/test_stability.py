@@ -1,8 +1,17 @@
 import pytest
 
 from scaling.measurement import Block
-from scaling.stability import point_warnings
-from scaling.stability import stability_warnings
+from scaling.samples import pool_runs
+from scaling.stability import summed_up
+from scaling.stability import symptoms
+
+
+def point_warnings(runs):
+    return tuple(each.says for each in symptoms(pool_runs(runs)))
+
+
+def stability_warnings(runs, most=None):
+    return summed_up(symptoms(pool_runs(runs)), most=most)
 
 
 def steady(lab, point, *, runs=5, **fields):
@@ -112,8 +121,8 @@ def test_warnings_of_all_points_name_them(lab, point):
     runs = [
         lab.run(one),
         *(lab.run(two) for _ in range(3)),
-        lab.failed(two, "hang"),
         lab.run(two, compilations_in_window=1),
+        lab.failed(point(mesh="1/data=4"), "hang"),
     ]
     assert only(stability_warnings(runs)) == (
         f"tiny on v5e, mesh 1/1, batch 64 ({one.id}): "
@@ -129,3 +138,24 @@ def test_environments_are_looked_at_apart(lab, point, changes):
     runs = steady(lab, point, runs=3) + steady(lab, point, runs=1, environment=other)
     assert "1 run has no interval" in only(stability_warnings(runs))
     assert len(stability_warnings(runs)) == 1
+
+
+def test_the_worst_points_of_a_kind_are_named_and_the_others_counted(lab, point):
+    drifts = {2: 1.1, 4: 1.5, 8: 1.3, 16: 1.2}
+    runs = [
+        lab.run(point(global_batch_size=batch), [0.1] * 2 + [0.105] * 4 + [last] * 2)
+        for batch, drift in drifts.items()
+        for last in [0.1 * drift] * 3
+    ]
+    found = [each for each in symptoms(pool_runs(runs)) if "drift" in each.kind]
+    lines = summed_up(found, most=2)
+    assert ["batch 4 " in lines[0], "batch 8 " in lines[1]] == [True, True]
+    assert lines[2:] == ("drift within runs at 2 more points",)
+    assert len(summed_up(found, most=None)) == 4
+    assert summed_up(found[:3], most=2)[-1] == "drift within runs at 1 more point"
+
+
+def test_a_block_that_no_process_timed_is_no_block(lab, point):
+    blocks = (*[Block(steps=2, elapsed_s=(0.2,))] * 7, Block(steps=2, elapsed_s=()))
+    runs = [lab.run(point(), blocks=blocks, warm_up_s=(0.1,)) for _ in range(3)]
+    assert point_warnings(runs) == ()

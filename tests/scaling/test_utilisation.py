@@ -2,6 +2,7 @@ import pytest
 
 from models.counts import training_flops_per_token
 from models.presets import MODELS
+from scaling.utilisation import implied_mfu
 from scaling.utilisation import mfu
 
 
@@ -19,8 +20,11 @@ def test_two_devices_share_a_chip(point):
     assert mfu(on_v3, 1.0) / mfu(on_v5e, 1.0) == pytest.approx(197 / (123 / 2))
 
 
-def test_an_impossible_time_shows(point):
-    assert mfu(point(model="gpt2-124m"), 1e-6) > 1
+def test_an_impossible_time_has_no_mfu_and_what_it_implies_is_known(point):
+    each = point(model="gpt2-124m")
+    assert implied_mfu(each, 1e-6) > 1
+    assert mfu(each, 1e-6) is None
+    assert mfu(each, implied_mfu(each, 1.0)) == 1.0
 
 
 @pytest.mark.parametrize(

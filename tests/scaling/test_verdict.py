@@ -102,6 +102,14 @@ def test_how_a_curve_ends(lab, point):
     assert say(runs).endswith("; ends at 4 devices: out of memory.")
 
 
+def test_what_was_not_tried_does_not_end_a_curve(lab, point):
+    runs = lab.scaled({"1/1": 1, "1/data=2": 0.95})
+    runs.append(lab.failed(point(mesh="1/data=3"), "invalid"))
+    assert "ends at" not in say(runs)
+    runs.append(lab.failed(point(mesh="1/data=4"), "out_of_memory"))
+    assert say(runs).endswith("; ends at 4 devices: out of memory.")
+
+
 def test_a_failure_amid_the_curve(lab, point):
     runs = lab.scaled({"1/1": 1, "1/data=2": 0.95, "1/data=8": 0.9})
     runs.append(lab.failed(point(mesh="1/data=4"), "hang"))
@@ -169,7 +177,7 @@ def test_several_batches_are_told_apart(lab):
         for batch in (8, 16)
         for run in lab.scaled({"1/1": 1, "1/data=2": 0.9}, global_batch_size=batch)
     ]
-    assert say(runs).startswith("Vertical (strong, batch 16): ")
+    assert say(runs).startswith("Vertical (strong, global batch 16): ")
 
 
 def test_the_newest_environment_speaks(lab):
