@@ -1,6 +1,7 @@
 """Document: what `scaling report --json` prints, with the keys of the design alone."""
 
 from scaling.report.findings import Findings
+from scaling.report.sections import doubts
 
 VERDICT_KEYS = frozenset(
     {
@@ -35,7 +36,7 @@ CURVE_KEYS = frozenset(
 
 
 def report_json(findings: Findings) -> dict[str, object]:
-    """Returns `verdict`, `verdicts` and `curves`; scripts rely on these keys.
+    """Returns `verdict`, `verdicts`, `curves` and `doubts`; scripts rely on these keys.
 
     Fields that the types have gained since are left out until the design names them.
     """
@@ -49,4 +50,5 @@ def report_json(findings: Findings) -> dict[str, object]:
             each.model_dump(mode="json", include=set(CURVE_KEYS))
             for each in findings.curves
         ],
+        "doubts": list(doubts(findings)),
     }

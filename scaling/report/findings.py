@@ -14,14 +14,16 @@ from scaling.breakdown import Breakdown
 from scaling.breakdown import breakdown
 from scaling.breakdown import is_judged
 from scaling.curve import Curve
-from scaling.curve import curves
+from scaling.curve import pooled_curves
 from scaling.measurement import Measurement
-from scaling.measurement import Status
 from scaling.point import Point
 from scaling.report.families import Judged
+from scaling.samples import PointKey
 from scaling.samples import PointRuns
 from scaling.samples import in_time_order
 from scaling.samples import pool_runs
+from scaling.stability import Symptom
+from scaling.stability import symptoms
 from scaling.verdict import verdict
 
 
@@ -31,6 +33,8 @@ class Findings:
 
     measurements: tuple[Measurement, ...]
     """Oldest first."""
+    runs: tuple[PointRuns, ...]
+    """Those of each point that may be pooled."""
     problems: tuple[str, ...]
     """One line for each result file that could not be read."""
     judged: tuple[Judged, ...]
@@ -55,14 +59,14 @@ class Findings:
         return {each.id: each.point for each in self.measurements}
 
     @cached_property
-    def runs(self) -> tuple[PointRuns, ...]:
-        """The runs of each point that may be pooled."""
-        return pool_runs(self.measurements)
+    def reasons(self) -> Mapping[PointKey, str | None]:
+        """Why the runs of each point that may be pooled have the status they have."""
+        return {each.key: each.reason for each in self.runs}
 
     @cached_property
-    def reasons(self) -> Mapping[tuple[str, Status], str | None]:
-        """Reason of the newest run, by point id and status."""
-        return {(each.id, each.status): each.reason for each in self.measurements}
+    def symptoms(self) -> tuple[Symptom, ...]:
+        """What in the runs of each point makes its figures doubtful."""
+        return symptoms(self.runs)
 
 
 def find(
@@ -72,7 +76,8 @@ def find(
     threshold: float = 0.8,
 ) -> Findings:
     """Returns the curves, judgements and verdict that the measurements support."""
-    found = curves(measurements)
+    runs = pool_runs(measurements)
+    found = pooled_curves(runs)
     judged = tuple(
         Judged(
             curve=curve,
@@ -89,6 +94,7 @@ def find(
     )
     return Findings(
         measurements=tuple(in_time_order(measurements)),
+        runs=runs,
         problems=tuple(problems),
         judged=judged,
         verdict=sentence,

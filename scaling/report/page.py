@@ -16,10 +16,10 @@ from markupsafe import Markup
 from scaling import quantity
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
+from scaling.curve import batch_text
 from scaling.measurement import Provenance
 from scaling.report import sections
 from scaling.report import svg
-from scaling.report.families import batch_text
 from scaling.report.families import settings_text
 from scaling.report.findings import Findings
 from scaling.report.marks import LOOKS
@@ -34,6 +34,8 @@ MAX_ROWS = 300
 """Points listed in the page; all of them are in `points.csv`."""
 MAX_JUDGED = 24
 """Judgements listed in the page, the worst first."""
+MAX_POINTS_A_DOUBT = 3
+"""Points named for each kind of doubt about timings; the others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ def render_page(
         failures=[row for row in rows if row.figures.status != "ok"][:MAX_ROWS],
         rows=rows[:MAX_ROWS],
         num_rows=len(rows),
-        doubts=sections.doubts(findings),
+        doubts=sections.doubts(findings, most=MAX_POINTS_A_DOUBT),
         environments=sections.environment_rows(findings),
     )
 

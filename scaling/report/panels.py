@@ -15,10 +15,11 @@ from scaling.report.families import Judged
 from scaling.report.families import Series
 from scaling.report.plain import plain
 from scaling.report.words import point_text
+from scaling.samples import PointKey
 
 Shown = Literal["throughput", "efficiency", "step_time"]
-Reasons = Mapping[tuple[str, Status], str | None]
-"""Reason of the newest run, by point id and status."""
+Reasons = Mapping[PointKey, str | None]
+"""Why a point has the status it has, where it was run."""
 
 GROWING: Mapping[Direction, str] = {
     "vertical": "more devices in each slice",
@@ -186,7 +187,8 @@ def _curve_marks(
         y, low, high = _values(point, shown)
         if point.status == "ok" and y is None:
             continue
-        words = point_text(curve, point, reasons.get((point.id, point.status)))
+        reason = reasons.get((point.id, curve.provenance, curve.series))
+        words = point_text(curve, point, reason)
         yield Mark(
             series=series.number,
             provenance=curve.provenance,

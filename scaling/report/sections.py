@@ -19,6 +19,8 @@ from scaling.measurement import Provenance
 from scaling.measurement import Status
 from scaling.report.families import Judged
 from scaling.report.findings import Findings
+from scaling.samples import PointRuns
+from scaling.stability import summed_up
 
 OUTCOMES: Mapping[Outcome, str] = {
     "breaks": "breaks",
@@ -60,12 +62,14 @@ class JudgedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentRow:
-    """What a series of runs ran on, as of its newest run."""
+    """What a series of runs ran on."""
 
     series: str
     environment: Environment
+    """Of the newest run that saw a device; of the newest if none did."""
     num_points: int
     newest: str
+    """`started_at` of the newest run, whether it saw a device or not."""
 
 
 def sentences(verdict: str) -> tuple[Sentence, ...]:
@@ -107,10 +111,14 @@ def load_rows(curves: Iterable[Curve]) -> tuple[Load, ...]:
     )
 
 
-def doubts(findings: Findings) -> tuple[str, ...]:
-    """Returns what makes the results doubtful, each once: symptom, then cure."""
-    warnings = (warning for curve in findings.curves for warning in curve.warnings)
-    return tuple(dict.fromkeys(warnings))
+def doubts(findings: Findings, *, most: int | None = None) -> tuple[str, ...]:
+    """Returns what makes the results doubtful, each once: symptom, then cure.
+
+    What is wrong with timings comes before what is odd about curves. Of points with
+    the same kind of symptom the worst `most` are named and the others counted.
+    """
+    curves = (warning for curve in findings.curves for warning in curve.warnings)
+    return (*summed_up(findings.symptoms, most=most), *dict.fromkeys(curves))
 
 
 def counts(findings: Findings) -> tuple[tuple[Status, Provenance, int], ...]:
@@ -125,22 +133,28 @@ def counts(findings: Findings) -> tuple[tuple[Status, Provenance, int], ...]:
 
 def environment_rows(findings: Findings) -> tuple[EnvironmentRow, ...]:
     """Returns every environment, the newest first."""
-    by_run = {(each.id, each.started_at): each for each in findings.measurements}
-    grouped: dict[str, list[tuple[str, str]]] = {}
+    grouped: dict[str, list[PointRuns]] = {}
     for runs in findings.runs:
-        grouped.setdefault(runs.series, []).append((runs.newest, runs.point_id))
-    rows = []
-    for series, members in grouped.items():
-        newest, point_id = max(members)
-        rows.append(
-            EnvironmentRow(
-                series=series,
-                environment=by_run[point_id, newest].environment,
-                num_points=len(members),
-                newest=newest,
-            )
+        grouped.setdefault(runs.series, []).append(runs)
+    rows = [
+        EnvironmentRow(
+            series=series,
+            environment=_environment(members),
+            num_points=len(members),
+            newest=max(each.newest for each in members),
         )
+        for series, members in grouped.items()
+    ]
     return tuple(sorted(rows, key=lambda row: row.newest, reverse=True))
+
+
+def _environment(members: Iterable[PointRuns]) -> Environment:
+    """Returns that of the newest run that saw a device, of the newest if none did."""
+    runs = [run for each in members for run in each.runs]
+    # A run that failed before it saw a device is pooled with those that did.
+    seen = [run for run in runs if run.environment.device_kind is not None]
+    newest = max(seen or runs, key=lambda run: (run.started_at, run.run))
+    return newest.environment
 
 
 def interval(

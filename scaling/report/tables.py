@@ -20,6 +20,7 @@ from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.point import Point
 from scaling.report.findings import Findings
+from scaling.samples import PointKey
 from scaling.samples import PointRuns
 from scaling.utilisation import mfu
 
@@ -47,9 +48,6 @@ COLUMNS = (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS)
 RUN_COLUMNS = ("id", "run", "sweep", "status", "provenance", "started_at")
 SAMPLE_COLUMNS = (*RUN_COLUMNS, "block", "steps", "process", "elapsed_s")
 
-_Key = tuple[str, Provenance, str]
-"""Point id, provenance, and series: what may be pooled."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PointRow:
@@ -70,8 +68,8 @@ def point_rows(findings: Findings) -> tuple[PointRow, ...]:
             point=runs.point,
             provenance=runs.provenance,
             series=runs.series,
-            reason=findings.reasons.get((runs.point_id, runs.status)),
-            figures=on_curves.get(_key(runs)) or _alone(runs),
+            reason=runs.reason,
+            figures=on_curves.get(runs.key) or _alone(runs),
         )
         for runs in findings.runs
     )
@@ -82,17 +80,18 @@ def write_points(findings: Findings, file: IO[str]) -> None:
     """Writes `points.csv`; an empty field is a value that was not measured."""
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    placed = set()
+    placed: set[PointKey] = set()
     for curve in findings.curves:
         for point in curve.points:
-            placed.add((point.id, curve.provenance, curve.series))
+            key = (point.id, curve.provenance, curve.series)
+            placed.add(key)
             about = {name: getattr(curve, name) for name in CURVE_COLUMNS}
-            writer.writerow({**about, **_fields(findings, point)})
+            writer.writerow({**about, **_fields(findings, point, key)})
     for row in point_rows(findings):
         key = (row.figures.id, row.provenance, row.series)
         if key not in placed:
             about = {"provenance": row.provenance, "series": row.series}
-            writer.writerow({**about, **_fields(findings, row.figures)})
+            writer.writerow({**about, **_fields(findings, row.figures, key)})
 
 
 def write_samples(measurements: Iterable[Measurement], file: IO[str]) -> None:
@@ -116,7 +115,9 @@ def _row(values: Iterable[object]) -> str:
     return line.getvalue()
 
 
-def _fields(findings: Findings, figures: CurvePoint) -> dict[str, object]:
+def _fields(
+    findings: Findings, figures: CurvePoint, key: PointKey
+) -> dict[str, object]:
     point = findings.points[figures.id]
     shown = point.model_dump(mode="json", include={*SETTING_COLUMNS})
     if point.slice_shape is not None:
@@ -127,24 +128,20 @@ def _fields(findings: Findings, figures: CurvePoint) -> dict[str, object]:
         "chip": point.chip,
         "regime": point.regime,
         **figures.model_dump(),
-        "reason": findings.reasons.get((figures.id, figures.status)),
+        "reason": findings.reasons.get(key),
     }
 
 
-def _figures_by_key(curves: Iterable[Curve]) -> Mapping[_Key, CurvePoint]:
+def _figures_by_key(curves: Iterable[Curve]) -> Mapping[PointKey, CurvePoint]:
     """Returns the figures of each point; `best` curves come last.
 
     On those a point is estimated from half of its runs.
     """
-    found: dict[_Key, CurvePoint] = {}
+    found: dict[PointKey, CurvePoint] = {}
     for curve in sorted(curves, key=lambda each: each.growth == "best"):
         for point in curve.points:
             found.setdefault((point.id, curve.provenance, curve.series), point)
     return found
-
-
-def _key(runs: PointRuns) -> _Key:
-    return (runs.point_id, runs.provenance, runs.series)
 
 
 def _alone(runs: PointRuns) -> CurvePoint:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_CURVES = 12
 MAX_FAILURES = 8
+MAX_DOUBTS = 8
 COLUMNS = (
     ("devices", 7),
     ("mesh", 14),
@@ -28,7 +29,7 @@ COLUMNS = (
 
 
 def print_report(findings: Findings, console: "Console | None" = None) -> None:
-    """Prints curve by curve what was found, what has no result, then the verdict."""
+    """Prints what was found curve by curve, what failed, the doubts, the verdict."""
     from rich.console import Console
     from rich.text import Text
 
@@ -38,7 +39,7 @@ def print_report(findings: Findings, console: "Console | None" = None) -> None:
         out.print(_table(curve, show_header=number == 0))
     if len(shown) > MAX_CURVES:
         out.print(f"… and {len(shown) - MAX_CURVES} more curves, in points.csv")
-    for line in (*_loads(findings), *_failures(findings)):
+    for line in (*_loads(findings), *_failures(findings), *_doubts(findings)):
         out.print(Text(plain(line)))
     for sentence in sections.sentences(findings.verdict):
         about = Text(
@@ -95,9 +96,18 @@ def _failures(findings: Findings) -> list[str]:
     failed = [runs for runs in findings.runs if runs.status != "ok"]
     lines = [
         f"{runs.status}: {runs.point.mesh}, batch {runs.point.global_batch_size}: "
-        f"{findings.reasons.get((runs.point_id, runs.status)) or 'no reason given'}"
+        f"{runs.reason or 'no reason given'}"
         for runs in failed[:MAX_FAILURES]
     ]
     if len(failed) > MAX_FAILURES:
         lines.append(f"… and {len(failed) - MAX_FAILURES} more points without a result")
+    return lines
+
+
+def _doubts(findings: Findings) -> list[str]:
+    # One point for each kind: a screen has less room than the page.
+    found = sections.doubts(findings, most=1)
+    lines = [f"doubt: {doubt}" for doubt in found[:MAX_DOUBTS]]
+    if len(found) > MAX_DOUBTS:
+        lines.append(f"… and {len(found) - MAX_DOUBTS} more doubts, in --json")
     return lines

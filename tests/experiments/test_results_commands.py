@@ -75,7 +75,7 @@ def test_report_writes_the_page_and_prints_one_json_document(scaling, tmp_path):
     code, out, err = scaling("report", results, "--json")
     assert code == 0
     document = json.loads(out)
-    assert set(document) == {"verdict", "verdicts", "curves"}
+    assert set(document) == {"verdict", "verdicts", "curves", "doubts"}
     page = tmp_path / "results" / "report" / "report.html"
     assert page.is_file()
     assert str(page) in err

@@ -21,7 +21,7 @@ def keys(found):
 
 def test_the_document_has_the_keys_of_the_design_and_no_other(findings):
     document = json.loads(json.dumps(report_json(findings), allow_nan=False))
-    assert keys(document) == {"verdict", "verdicts", "curves"}
+    assert keys(document) == {"verdict", "verdicts", "curves", "doubts"}
     assert document["verdicts"]
     for verdict in document["verdicts"]:
         assert keys(verdict) == set(VERDICT.split())
@@ -40,6 +40,15 @@ def test_the_numbers_are_those_of_the_curves(findings):
     assert document["verdict"] == findings.verdict
 
 
+def test_every_point_with_a_doubt_is_named(new_story):
+    story = new_story()
+    for batch in range(1, 21):
+        story.run("1/1", batch, step_time_s=0.1, repeats=1)
+    doubts = report_json(find(story.measurements))["doubts"]
+    assert len(doubts) == 20
+    assert all("1 run has no interval" in doubt for doubt in doubts)
+
+
 def test_simulated_curves_are_there_and_not_judged(findings):
     document = report_json(findings)
     provenances = [curve["provenance"] for curve in document["curves"]]
@@ -51,5 +60,5 @@ def test_simulated_curves_are_there_and_not_judged(findings):
 
 def test_nothing_measured_is_a_document_too():
     document = report_json(find([]))
-    assert document["verdicts"] == document["curves"] == []
+    assert document["verdicts"] == document["curves"] == document["doubts"] == []
     assert document["verdict"].startswith("No verdict")

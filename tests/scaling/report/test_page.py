@@ -7,6 +7,7 @@ import pytest
 from scaling import quantity
 from scaling.measurement import STATUSES
 from scaling.report import page as page_module
+from scaling.report import sections
 from scaling.report.findings import find
 from scaling.report.marks import LOOKS
 from scaling.report.page import render_page
@@ -146,6 +147,36 @@ def test_doubts_and_unreadable_files_are_shown(findings, new_story, parsed):
     story.run("1/data=2", 16, step_time_s=0.03)
     words = "".join(Collector(rendered(find(story.measurements))).words)
     assert "the baseline 1/1 may be slow" in words
+
+
+def test_doubts_about_timings_are_shown_and_do_not_drown_the_reader(new_story):
+    story = new_story()
+    for batch in range(1, 21):
+        story.run("1/1", batch, step_time_s=0.1, repeats=1)
+    page = rendered(find(story.measurements))
+    assert page.count("1 run has no interval; repeat with --repeats 5") == 3
+    assert "too few runs at 17 more points" in page
+    assert 'href="#doubts"' in page
+
+
+def test_the_environment_is_of_a_run_that_saw_a_device(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    blind = new_story(story.environment.model_copy(update={"device_kind": None}))
+    blind.run("1/data=2", 16, status="crash", reason="no device", repeats=1)
+    found = find([*story.measurements, *blind.measurements])
+    (row,) = sections.environment_rows(found)
+    assert row.environment.device_kind == "cpu"
+    assert row.newest == blind.measurements[-1].started_at
+    # Where none did, that is what is said.
+    (row,) = sections.environment_rows(find(blind.measurements))
+    assert row.environment.device_kind is None
+
+
+def test_how_steps_are_waited_for_and_devices_laid_out_is_said(page):
+    _, _, conventions = page.partition('id="conventions"')
+    assert "on CPU every step is waited for" in conventions
+    assert "create_device_mesh" in conventions
 
 
 def test_no_curve_and_no_run_is_a_page_too(new_story):

@@ -85,6 +85,24 @@ def test_each_point_is_listed_once_with_the_figures_of_its_own_axis(findings):
     assert data.figures.num_runs == 5
 
 
+def test_an_impossible_utilisation_is_not_listed_as_measured(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1, repeats=2)
+    story.run("1/1", 32, step_time_s=1e-7, repeats=2)
+    on_chip = {"chip": "v5e", "compute_dtype": "bfloat16"}
+    runs = []
+    for number, run in enumerate(story.measurements):
+        point = run.point.model_copy(
+            update={**on_chip, "seq_len": 64 * (1 + number // 2)}
+        )
+        runs.append(run.model_copy(update={"point": point, "id": point.id}))
+    found = find(runs)
+    assert found.curves == ()
+    possible, impossible = (row.figures for row in point_rows(found))
+    assert 0 < possible.mfu <= 1
+    assert impossible.mfu is None
+
+
 def test_a_reason_goes_with_the_status_it_explains(findings):
     reasons = {row.figures.status: row.reason for row in point_rows(findings)}
     assert reasons["out_of_memory"] == "needs 31.0 GiB, the control group has 24.0 GiB"

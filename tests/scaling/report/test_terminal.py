@@ -53,5 +53,17 @@ def test_a_reason_cannot_paint_or_move_the_cursor(new_story):
     assert "[bold]not markup[/bold]" in text
 
 
+def test_doubts_are_few_and_stand_before_the_verdict(new_story):
+    story = new_story()
+    for batch in range(1, 21):
+        story.run("1/1", batch, step_time_s=0.1, repeats=1)
+    found = find(story.measurements)
+    text = " ".join(printed(found).split())
+    assert text.count("doubt: ") == 2
+    assert "1 run has no interval; repeat with --repeats 5" in text
+    assert "doubt: too few runs at 19 more points" in text
+    assert text.index("19 more points") < text.index(found.verdict)
+
+
 def test_nothing_measured_says_so():
     assert printed(find([])).strip().startswith("No verdict")
