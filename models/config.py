@@ -20,8 +20,8 @@ Remat = Literal["none", "dots", "full"]
 Layers = Literal["scanned", "unrolled"]
 DType = Literal["float32", "bfloat16"]
 MatmulForm = Literal["plain", "flat"]
-"""`flat` folds batch and sequence into one dim around each dense matmul: the same
-numbers, and the only form whose weight gradient XLA's CPU backend runs well."""
+"""`flat` folds batch and sequence into one dim around each dense matmul, or does as
+much for its gradient: the same numbers, in the form XLA's CPU backend runs well."""
 
 
 class ModelConfig(BaseModel):

@@ -5,6 +5,7 @@ V vocabulary.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -67,13 +68,13 @@ class Computation:
             return function
         return jax.checkpoint(function, prevent_cse=False)
 
-    def gathered(self, kernel: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
-        """Returns `kernel` in the compute dtype and whole along `embed`.
+    def gathered(self, param: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
+        """Returns a parameter in the compute dtype and whole along `embed`.
 
         Cast before it is gathered, so that bfloat16 is what crosses the network.
         """
         whole = ["residual" if axis == "embed" else axis for axis in logical_axes]
-        return self.constrain(kernel.astype(self.compute_dtype), whole)
+        return self.constrain(param.astype(self.compute_dtype), whole)
 
 
 def normal(
@@ -107,14 +108,16 @@ class Dense(nnx.Module):
         dims = inputs + outputs
         self.kernel = normal(rngs.params(), dims, computation, stddev=stddev)
         self.bias = constant(0.0, outputs, computation) if bias else None
-        self.axes = tuple(axis for axis, _ in dims)
-        self.num_inputs = len(inputs)
+        self.kernel_axes = tuple(axis for axis, _ in dims)
+        self.bias_axes = tuple(axis for axis, _ in outputs)
         self.computation = computation
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps [B, T, *inputs] to [B, T, *outputs] in the compute dtype."""
-        y = project(x, self.kernel[...], self.axes, self.computation)
-        return y if self.bias is None else y + self.bias[...].astype(y.dtype)
+        y = project(x, self.kernel[...], self.kernel_axes, self.computation)
+        if self.bias is None:
+            return y
+        return y + self.computation.gathered(self.bias[...], self.bias_axes)
 
 
 def project(
@@ -174,20 +177,12 @@ class MLP(nnx.Module):
     ):
         embed = (("embed", config.embed_dim),)
         mlp = (("mlp", config.mlp_dim),)
-
-        def dense(inputs: NamedSizes, outputs: NamedSizes, stddev: float) -> Dense:
-            return Dense(
-                inputs,
-                outputs,
-                rngs=rngs,
-                computation=computation,
-                bias=config.bias,
-                stddev=stddev,
-            )
-
-        self.gate = dense(embed, mlp, INIT_STDDEV) if config.gated else None
-        self.up = dense(embed, mlp, INIT_STDDEV)
-        self.down = dense(mlp, embed, residual_stddev(config))
+        dense = functools.partial(
+            Dense, rngs=rngs, computation=computation, bias=config.bias
+        )
+        self.gate = dense(embed, mlp) if config.gated else None
+        self.up = dense(embed, mlp)
+        self.down = dense(mlp, embed, stddev=residual_stddev(config))
         self.activation: Activation = config.activation
         self.computation = computation
 

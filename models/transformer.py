@@ -157,7 +157,12 @@ class Transformer(nnx.Module):
             return nnx.merge(graphdef, state)(x, angles)
 
         if self.remat in _POLICIES:
-            run = jax.checkpoint(run, policy=_POLICIES[self.remat])
+            run = jax.checkpoint(
+                run,
+                policy=_POLICIES[self.remat],
+                # Within a scan nothing could be merged, and the barrier costs.
+                prevent_cse=self.layers == "unrolled",
+            )
         return run(state, x, angles)
 
 

@@ -1,5 +1,7 @@
 """Attention: against a loop in numpy, for every way heads can share keys."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -35,12 +37,13 @@ def by_loop(attention: Attention, x: np.ndarray) -> np.ndarray:
     return np.tensordot(attended, attention.output.kernel[...], 2)
 
 
+@pytest.mark.parametrize("form", ["plain", "flat"])
 @pytest.mark.parametrize("num_kv_heads", [4, 2, 1])
-def test_grouped_queries_share_keys_and_values(shape, num_kv_heads):
+def test_grouped_queries_share_keys_and_values(shape, num_kv_heads, form):
     attention = Attention(
         shape(num_kv_heads=num_kv_heads, head_dim=6),
         rngs=nnx.Rngs(0),
-        computation=FLOAT32,
+        computation=dataclasses.replace(FLOAT32, matmul_form=form),
     )
     for dense in (attention.query, attention.key):
         dense.kernel[...] *= 40  # so that the weights are far from uniform

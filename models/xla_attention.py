@@ -1,0 +1,129 @@
+"""Causal grouped-query attention by plain XLA operations, in the form a backend runs well.
+
+Letters: B batch, T query and S key positions, K key-value heads of G query heads each,
+R = G · T rows of queries that share their keys, H head dim.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from models.config import MatmulForm
+
+
+def attend(
+    query: jax.Array, key: jax.Array, value: jax.Array, *, form: MatmulForm
+) -> jax.Array:
+    """Returns [B, T, K·G, H]: values [B, S, K, H] averaged by softmax(q·k / √H).
+
+    Each token sees itself and all earlier ones. The whole T × T square is computed and
+    masked; scores and softmax are float32. `plain` leaves the layout to the compiler.
+    `flat` puts heads before positions, by transposing what is small, so that each
+    product is a batch of plain matrix products: XLA's CPU backend runs the others at
+    half of its speed. The numbers are the same to rounding.
+    """
+    grouped = query.reshape(*query.shape[:2], key.shape[2], -1, query.shape[3])
+    if form == "plain":
+        weights = _weights(grouped, key)
+        y = jnp.einsum("BKGTS,BSKH->BTKGH", weights, value)
+        return y.reshape(query.shape)
+    batch, seq, heads, group, head_dim = grouped.shape
+    rows = grouped.transpose(0, 2, 3, 1, 4).reshape(batch, heads, -1, head_dim)
+    y = _attend_rows(rows, key.swapaxes(1, 2), value.swapaxes(1, 2))
+    y = y.reshape(batch, heads, group, seq, head_dim)
+    return y.transpose(0, 3, 1, 2, 4).reshape(query.shape)
+
+
+@jax.custom_vjp
+def _weights(query: jax.Array, key: jax.Array) -> jax.Array:
+    return _weights_fwd(query, key)[0]
+
+
+def _weights_fwd(
+    query: jax.Array, key: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+    """Returns attention weights [B, K, G, T, S] of [B, T, K, G, H] and [B, S, K, H]."""
+    scores = jnp.einsum(
+        "BTKGH,BSKH->BKGTS", query, key, preferred_element_type=jnp.float32
+    )
+    weights = _causal_softmax(scores, query)
+    return weights, (query, key, weights)
+
+
+def _weights_bwd(
+    saved: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    query, key, weights = saved
+    scores = _causal_softmax_gradient(weights, g, query)
+    return (
+        jnp.einsum("BKGTS,BSKH->BTKGH", scores, key),
+        jnp.einsum("BKGTS,BTKGH->BSKH", scores, query),
+    )
+
+
+_weights.defvjp(_weights_fwd, _weights_bwd)
+
+
+@jax.custom_vjp
+def _attend_rows(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns [B, K, R, H] from queries of that shape, keys, values [B, K, S, H]."""
+    return _attend_rows_fwd(query, key, value)[0]
+
+
+def _attend_rows_fwd(
+    query: jax.Array, key: jax.Array, value: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    scores = jnp.einsum(
+        "BKRH,BKSH->BKRS", query, key, preferred_element_type=jnp.float32
+    )
+    seq = key.shape[2]
+    by_head = scores.reshape(*scores.shape[:2], -1, seq, seq)
+    weights = _causal_softmax(by_head, query).reshape(scores.shape)
+    return weights @ value, (query, key, value, weights)
+
+
+def _attend_rows_bwd(
+    saved: tuple[jax.Array, ...], g: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    query, key, value, weights = saved
+    g_weights = jnp.einsum("BKRH,BKSH->BKRS", g, value)
+    scores = _causal_softmax_gradient(weights, g_weights, query)
+    return (
+        scores @ key,
+        _transposed_product(scores, query),
+        _transposed_product(weights, g),
+    )
+
+
+_attend_rows.defvjp(_attend_rows_fwd, _attend_rows_bwd)
+
+
+def _transposed_product(square: jax.Array, rows: jax.Array) -> jax.Array:
+    """Returns squareᵀ · rows [B, K, S, H] as (rowsᵀ · square)ᵀ.
+
+    Both transpose what is small. Without the barrier XLA would fold the first of them
+    into the product, which is then a slow one.
+    """
+    columns = jax.lax.optimization_barrier(rows.swapaxes(2, 3))
+    return (columns @ square).swapaxes(2, 3)
+
+
+def _causal_softmax(scores: jax.Array, query: jax.Array) -> jax.Array:
+    """Returns weights [..., T, S] of float32 scores, in the dtype of the queries.
+
+    That narrow dtype is what is kept for the gradient: a third of the memory that
+    JAX's own derivative keeps in bfloat16.
+    """
+    position = jnp.arange(scores.shape[-1])
+    earlier = position[:, None] >= position
+    # Added, where a selection would keep a mask of the size of the scores.
+    masked = scores * query.shape[-1] ** -0.5 + jnp.where(earlier, 0.0, -jnp.inf)
+    return jax.nn.softmax(masked, axis=-1).astype(query.dtype)
+
+
+def _causal_softmax_gradient(
+    weights: jax.Array, g: jax.Array, query: jax.Array
+) -> jax.Array:
+    """Returns the cotangent of the scores, narrow as the queries, from the weights'."""
+    p, g = weights.astype(jnp.float32), g.astype(jnp.float32)
+    scores = p * (g - (p * g).sum(-1, keepdims=True)) * query.shape[-1] ** -0.5
+    return scores.astype(query.dtype)
