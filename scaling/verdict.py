@@ -24,6 +24,7 @@ NO_CURVE = (
     "No verdict: a scaling curve takes at least two device counts of one model and "
     "batch, measured in one environment."
 )
+NOTHING_COMPARED = "No verdict: no curve has a result to compare with."
 MANY_RUNS = 100
 """More of them for each point are not worth proposing."""
 
@@ -47,6 +48,7 @@ def verdict(
 ) -> str:
     """Returns a sentence or two for each model, chip, direction and regime.
 
+    Where no curve has as much as a baseline, that stands before them.
     `breakdowns` are those of the `curves` for which `is_judged` holds, in the same
     order; the simulated ones tell what lies beyond. `num_cores` of the machine that
     measured bound what a curve on `cpu` can reach.
@@ -65,6 +67,8 @@ def verdict(
         beyond = [curve for curve in simulated if _subject(curve) == subject]
         body = _body(mine, beyond=beyond, num_cores=num_cores)
         sentences.append(f"{_title(subject, mine, named=named)}: {body}.")
+    if sentences and not any(_compared(curve) for curve in judged):
+        sentences.insert(0, NOTHING_COMPARED)
     return " ".join(sentences) or NO_CURVE
 
 
@@ -87,12 +91,18 @@ def _title(subject: _Subject, mine: Sequence[_Speaker], *, named: bool) -> str:
 
 
 def _speaker(mine: Sequence[_Speaker]) -> _Speaker:
-    """Returns the curve to speak; `mine` has those of the newest environment first."""
-    newest = [each for each in mine if each.curve.series == mine[0].curve.series]
+    """Returns the curve to speak; `mine` has those of the newest environment first.
+
+    An environment in which every run failed, as on a platform that is not the one asked
+    for, does not silence an older one that has results.
+    """
+    heard = next((each for each in mine if _compared(each.curve)), mine[0])
+    newest = [each for each in mine if each.curve.series == heard.curve.series]
 
     def preference(each: _Speaker) -> tuple[object, ...]:
         first = each.curve.points[0]
         return (
+            not _compared(each.curve),
             first.num_devices,
             each.curve.growth != "best",
             -len(each.curve.points),
@@ -150,6 +160,8 @@ def _undecided(speaker: _Speaker) -> str:
     curve, threshold = speaker.curve, speaker.found.threshold
     open_points = unsure(curve, threshold)
     known = [point for point in open_points if point.efficiency is not None]
+    if not _compared(curve):
+        return "undecided, no point has a result"
     if len(_compared(curve)) < 2 or not open_points:
         return "undecided, no larger mesh than the baseline was measured"
     parts = [f"undecided at {threshold:g}"]

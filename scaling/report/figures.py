@@ -30,7 +30,7 @@ Y_LABELS = {
 
 def draw_panel(figure: Figure, panel: Panel) -> alt.LayerChart:
     """Returns one panel of `figure`; panels of one quantity share their scales."""
-    x, y = scales.x_domain(figure), scales.y_domain(figure, panel)
+    x, y = scales.x_domain(figure, panel), scales.y_domain(figure, panel)
     parts = [
         _axes(panel, x, y),
         *layers.reference_layers(panel, x, y),
@@ -54,7 +54,7 @@ def _axes(panel: Panel, x: Domain, y: Domain) -> alt.Chart:
     log = panel.logarithmic
     x_axis = alt.Axis(title=panel.x_title, values=scales.powers_of_two(x), format="d")
     y_axis = alt.Axis(
-        title=Y_TITLES[panel.shown],
+        title=Y_TITLES[panel.shown] + (", logarithmic" if log else ""),
         labelExpr=Y_LABELS[panel.shown],
         values=scales.log_ticks(y) if log else alt.Undefined,
         grid=True,

@@ -1,5 +1,6 @@
 """Panels: what each chart shows, as plain data; `figures.py` draws it."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -133,7 +134,8 @@ def scaling_figure(
         name=name,
         title=REGIME_TITLES[family.regime or "strong"],
         family=family,
-        rows=(throughput, efficiency),
+        # Where nothing has an efficiency its panels would only repeat the failures.
+        rows=(throughput, efficiency) if _any_value(efficiency) else (throughput,),
     )
 
 
@@ -159,6 +161,10 @@ def load_figure(family: Family, *, name: str, reasons: Reasons) -> Figure:
         family=family,
         rows=(panels,),
     )
+
+
+def _any_value(panels: Iterable[Panel]) -> bool:
+    return any(mark.y is not None for panel in panels for mark in panel.marks)
 
 
 def _marks(

@@ -24,10 +24,15 @@ STEPS = (
 at most `Y_MARGIN` apart, so that at least two lie in any domain with its margins."""
 
 
-def x_domain(figure: Figure) -> Domain:
-    """Returns the range of devices (or load) over all panels, with a margin."""
-    xs = [mark.x for mark in _marks(figure)] or [1.0]
-    return min(xs) / X_MARGIN, max(*xs, 2 * min(xs)) * X_MARGIN
+def x_domain(figure: Figure, like: Panel | None = None) -> Domain:
+    """Returns the range of devices (or load) over all panels, with a margin.
+
+    A column whose marks would fill less than half of it has a range of its own: all of
+    the panels above and below `like`.
+    """
+    shared = _reach(_marks(figure))
+    own = _reach(_column(figure, like)) if like is not None else shared
+    return own if 2 * _octaves(own) < _octaves(shared) else shared
 
 
 def y_domain(figure: Figure, like: Panel) -> Domain:
@@ -38,7 +43,8 @@ def y_domain(figure: Figure, like: Panel) -> Domain:
     ys = [y for mark in _marks(figure, like) for y in _values(mark)]
     if like.shown == "efficiency":
         rows = max(len(panel.notes) for row in figure.rows for panel in row)
-        return 0.0, max(EFFICIENCY_TOP, *(y * 1.05 for y in ys)) + NOTE_ROOM * rows
+        top = max((EFFICIENCY_TOP, *(y * 1.05 for y in ys)))
+        return 0.0, top + NOTE_ROOM * rows
     if not ys:
         return (1.0, 10.0) if like.logarithmic else (0.0, 1.0)
     if like.logarithmic:
@@ -69,6 +75,28 @@ def _decades(domain: Domain, steps: Iterable[float]) -> Iterator[float]:
         for step in steps:
             if low <= step * 10.0**exponent <= high:
                 yield step * 10.0**exponent
+
+
+def _reach(marks: Iterable[Mark]) -> Domain:
+    """Returns the range of x with its margin, at least from one size to its double."""
+    xs = [mark.x for mark in marks] or [1.0]
+    return min(xs) / X_MARGIN, max(*xs, 2 * min(xs)) * X_MARGIN
+
+
+def _octaves(domain: Domain) -> float:
+    """Returns how often the range doubles, without its margins."""
+    low, high = domain
+    return math.log2(high / low / X_MARGIN**2)
+
+
+def _column(figure: Figure, like: Panel) -> Iterator[Mark]:
+    """Yields the marks of the panels above and below `like`; of all if it has none."""
+    columns = (
+        [mark for row in figure.rows for mark in row[column].marks]
+        for column, panel in ((i, p) for row in figure.rows for i, p in enumerate(row))
+        if panel is like
+    )
+    yield from next(columns, []) or _marks(figure)
 
 
 def _marks(figure: Figure, like: Panel | None = None) -> Iterator[Mark]:

@@ -40,6 +40,7 @@ def test_only_simulated(lab):
     runs = lab.scaled({"1/1": 1}, chip="cpu")
     runs += lab.scaled({"1/data=2": 0.5}, chip="cpu", provenance="simulated")
     assert say(runs, num_cores=1) == (
+        "No verdict: no curve has a result to compare with. "
         "Vertical (strong): not measurable here (1 core); devices that share cores "
         "are simulated, which is shown and not judged."
     )
@@ -122,7 +123,8 @@ def test_a_failure_amid_the_curve(lab, point):
 def test_nothing_but_failures(lab, point):
     runs = [lab.failed(point(mesh=f"1/data={n}"), "error") for n in (1, 2)]
     assert say(runs) == (
-        "Vertical (strong): undecided, no larger mesh than the baseline was measured; "
+        "No verdict: no curve has a result to compare with. "
+        "Vertical (strong): undecided, no point has a result; "
         "ends at 1 device: error."
     )
 
@@ -190,6 +192,16 @@ def test_the_newest_environment_speaks(lab):
     for ordered in (runs, runs[::-1]):
         assert "keeps 0.90" in say(ordered)
         assert "break in range" in say(ordered)
+
+
+def test_an_environment_without_results_does_not_speak(lab, point):
+    runs = lab.scaled({"1/1": 1, "1/data=2": 0.9})
+    other = lab.environment.model_copy(update={"device_kind": "cpu"})
+    for mesh in ("1/1", "1/data=2"):
+        failed = lab.failed(point(mesh=mesh), "wrong_platform")
+        runs.append(failed.model_copy(update={"environment": other}))
+    assert "1 → 2 devices keeps 0.90" in say(runs)
+    assert "No verdict" not in say(runs)
 
 
 def test_no_curve(lab, point):

@@ -41,7 +41,7 @@ def test_axes_say_what_they_show_in_which_unit(figures):
     assert axes["x"]["scale"]["base"] == 2
     assert axes["x"]["axis"]["values"] == [1, 2, 4]
     assert axes["x"]["axis"]["title"] == "devices, over all slices"
-    assert axes["y"]["axis"]["title"] == "tokens/s, whole mesh"
+    assert axes["y"]["axis"]["title"] == "tokens/s, whole mesh, logarithmic"
     efficiency = specification(figures[0], 1, 0)["layer"][0]["encoding"]
     assert efficiency["y"]["scale"]["domain"][0] == 0
 

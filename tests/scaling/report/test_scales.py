@@ -71,6 +71,30 @@ def test_efficiency_always_shows_one_and_what_is_above():
 
 
 @pytest.mark.parametrize("logarithmic", [True, False])
+def test_an_empty_efficiency_panel_has_a_scale(logarithmic):
+    empty = panel("efficiency", [], logarithmic=logarithmic)
+    assert y_domain(figure(empty), empty) == (0, 1.12)
+
+
+def test_a_column_that_would_fill_less_than_half_has_a_range_of_its_own():
+    vertical = panel("throughput", [(1, 1.0), (256, 100.0)], logarithmic=True)
+    horizontal = panel("throughput", [(32, 20.0), (256, 90.0)], logarithmic=True)
+    below = panel("efficiency", [(256, 0.9)])
+    both = Figure(
+        name="",
+        title="",
+        family=None,  # pyright: ignore
+        rows=((vertical, horizontal), (panel("efficiency", [(1, 1.0)]), below)),
+    )
+    assert x_domain(both, vertical) == x_domain(both)
+    low, high = x_domain(both, horizontal)
+    assert 16 < low < 32
+    assert high == x_domain(both)[1]
+    # The panel below stays under its own, though it holds a single mark.
+    assert x_domain(both, below) == (low, high)
+
+
+@pytest.mark.parametrize("logarithmic", [True, False])
 def test_an_empty_panel_has_a_scale(logarithmic):
     empty = panel("throughput", [], logarithmic=logarithmic)
     low, high = y_domain(figure(empty), empty)
