@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel
 from pydantic import ConfigDict
@@ -56,6 +57,25 @@ class PointComparison(BaseModel):
     """Whether the interval excludes 1; None without one."""
 
 
+class Unmatched(BaseModel):
+    """One point that a side has without a counterpart of the same provenance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    side: Literal["A", "B"]
+    id: str
+    model: str
+    chip: str
+    mesh: str
+    regime: Regime
+    global_batch_size: int
+    seq_len: int
+    provenance: Provenance
+    status: Status
+    other_provenances: tuple[Provenance, ...]
+    """How the other side has the same point, if it does: they are not compared."""
+
+
 class Difference(BaseModel):
     """One thing that is not the same in the environments of both sides."""
 
@@ -76,22 +96,27 @@ class Comparison(BaseModel):
     only_in_a: tuple[str, ...]
     """Ids of points without a counterpart of the same provenance."""
     only_in_b: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...]
+    """The same points with what they are, those of A first."""
     differences: tuple[Difference, ...]
     """Between the environments of the runs behind `points`."""
 
 
 def compare(a: Iterable[Measurement], b: Iterable[Measurement]) -> Comparison:
-    """Returns the points that both sides have, A's order kept, and what differs.
+    """Returns the points that both sides have, and what differs.
 
-    Of each side and point only the runs of the newest environment count.
+    They are in the order of what they are: model, chip, regime, size. Of each side and
+    point only the runs of the newest environment count.
     """
     newest_a, newest_b = _newest(a), _newest(b)
     both = [key for key in newest_a if key in newest_b]
+    alone = (*_unmatched("A", newest_a, newest_b), *_unmatched("B", newest_b, newest_a))
     pairs = [(newest_a[key], newest_b[key]) for key in both]
     return Comparison(
         points=_compared(pairs),
-        only_in_a=tuple(key[0] for key in newest_a if key not in newest_b),
-        only_in_b=tuple(key[0] for key in newest_b if key not in newest_a),
+        only_in_a=tuple(each.id for each in alone if each.side == "A"),
+        only_in_b=tuple(each.id for each in alone if each.side == "B"),
+        unmatched=alone,
         # Of the compared runs alone: an older environment had no part in the ratios.
         differences=_differences(
             _environments(first for first, _ in pairs),
@@ -100,12 +125,56 @@ def compare(a: Iterable[Measurement], b: Iterable[Measurement]) -> Comparison:
     )
 
 
-def _newest(runs: Iterable[Measurement]) -> Mapping[tuple[str, Provenance], PointRuns]:
-    """Returns the newest environment's runs of each point and provenance."""
+_ByPoint = Mapping[tuple[str, Provenance], PointRuns]
+
+
+def _newest(runs: Iterable[Measurement]) -> _ByPoint:
+    """Returns the newest environment's runs of each point and provenance, in order."""
     found: dict[tuple[str, Provenance], PointRuns] = {}
     for each in sorted(pool_runs(runs), key=lambda each: each.newest):
         found[each.point_id, each.provenance] = each
-    return found
+    return dict(sorted(found.items(), key=lambda item: _order(item[1])))
+
+
+def _order(runs: PointRuns) -> tuple[object, ...]:
+    point = runs.point
+    return (
+        point.model,
+        point.chip,
+        point.seq_len,
+        point.regime,
+        runs.provenance,
+        point.mesh.num_devices,
+        point.mesh.num_slices,
+        str(point.mesh),
+        point.global_batch_size,
+        runs.point_id,
+    )
+
+
+def _unmatched(
+    side: Literal["A", "B"], mine: _ByPoint, others: _ByPoint
+) -> tuple[Unmatched, ...]:
+    provenances: dict[str, list[Provenance]] = {}
+    for point_id, provenance in others:
+        provenances.setdefault(point_id, []).append(provenance)
+    return tuple(
+        Unmatched(
+            side=side,
+            id=runs.point_id,
+            model=runs.point.model,
+            chip=runs.point.chip,
+            mesh=str(runs.point.mesh),
+            regime=runs.point.regime,
+            global_batch_size=runs.point.global_batch_size,
+            seq_len=runs.point.seq_len,
+            provenance=runs.provenance,
+            status=runs.status,
+            other_provenances=tuple(provenances.get(runs.point_id, ())),
+        )
+        for key, runs in mine.items()
+        if key not in others
+    )
 
 
 def _compared(

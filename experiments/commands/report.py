@@ -1,6 +1,7 @@
 """`scaling report`: the verdict over stored runs, a page, tables and pictures."""
 
 import argparse
+import os
 
 from experiments.given import fraction
 from experiments.usage import UsageError
@@ -46,6 +47,11 @@ def run(args: argparse.Namespace) -> int:
 
     with user_mistakes():
         threshold = fraction(args.threshold, "threshold")
+    if os.path.isfile(args.results):
+        raise UsageError(
+            f"{args.results!r} is a file; it takes the results folder, or one sweep's "
+            "in it"
+        )
     loaded = load(args.results)
     for problem in loaded.problems:
         note(f"not read: {problem}")
@@ -55,7 +61,14 @@ def run(args: argparse.Namespace) -> int:
             "some in 'results'"
         )
     findings = find(loaded.measurements, problems=loaded.problems, threshold=threshold)
-    paths = write_report(findings, args.out or f"{args.results.rstrip('/')}/report")
+    out = args.out or f"{args.results.rstrip('/')}/report"
+    try:
+        paths = write_report(findings, out)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {out!r}: {error.strerror or error}; "
+            "choose another folder with --out"
+        ) from error
     if args.json:
         print_json(report_json(findings))
     else:

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import cli
 from experiments import store
-from experiments.compare_text import verdict
+from experiments.commands.compare import verdict
 from meshes.spec import MeshSpec
 from scaling.compare import compare
 from scaling.measurement import Block
@@ -25,13 +25,12 @@ ENVIRONMENT = Environment(
 )
 
 
-def runs_of(mesh, step_times_s):
+def runs_of(mesh, step_times_s, provenance="measured", **fields):
     point = Point(
         model="tiny",
         chip="cpu",
         mesh=MeshSpec.parse(mesh),
-        global_batch_size=16,
-        seq_len=128,
+        **{"global_batch_size": 16, "seq_len": 128, **fields},
     )
     return [
         Measurement(
@@ -40,7 +39,7 @@ def runs_of(mesh, step_times_s):
             sweep="mine",
             point=point,
             status="ok",
-            provenance="measured",
+            provenance=provenance,
             started_at=f"2026-01-01T00:00:{number:02d}+00:00",
             environment=ENVIRONMENT,
             blocks=tuple(Block(steps=1, elapsed_s=(time,)) for _ in range(5)),
@@ -125,6 +124,91 @@ def test_compare_needs_a_point_in_common(scaling, tmp_path):
     code, out, err = scaling("compare", a, str(tmp_path / "b"))
     assert (code, out) == (2, "")
     assert "no point in common" in err
+
+
+def test_compare_fits_80_columns_with_every_mesh_and_word_whole(
+    scaling, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = "data=2/data=2,fsdp=2,tensor=2"
+    for side, time in (("a", 0.1), ("b", 0.12)):
+        for mesh in (long, "1/data=2", "1/1"):
+            for regime in ("weak", "strong"):
+                for run in runs_of(mesh, (time, 1.01 * time), regime=regime):
+                    store.save(tmp_path / side / "mine", run)
+    out = scaling("compare", str(tmp_path / "a"), str(tmp_path / "b"))[1]
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    titles = [line for line in lines if line.startswith("tiny on cpu")]
+    assert titles == [
+        "tiny on cpu, 128 tokens, strong, measured",
+        "tiny on cpu, 128 tokens, weak, measured",
+    ]
+    first = lines[lines.index(titles[0]) + 2 : lines.index(titles[1])]
+    meshes = [line.split()[0] for line in first]
+    assert meshes == ["1/1", "1/data=2", "data=2/data=2,", "fsdp=2,tensor=2"]
+    assert all(line.split()[1] == "16" for line in first[:3])
+
+
+def test_points_that_look_alike_are_told_apart_by_their_id(scaling, tmp_path):
+    runs = [*runs_of("1/1", (0.1,)), *runs_of("1/1", (0.1,), remat="full")]
+    for run in runs:
+        store.save(tmp_path / "a" / "mine", run)
+    out = scaling("compare", str(tmp_path / "a"), str(tmp_path / "a"))[1]
+    assert all(run.id in out for run in runs)
+
+
+def test_compare_says_what_has_no_counterpart_and_why(scaling, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    a = stored(tmp_path / "a", (0.1, 0.1))
+    b = stored(tmp_path / "b", (0.1, 0.1))
+    for side, provenance in (("a", "measured"), ("b", "simulated")):
+        for run in runs_of("1/data=4", (0.1, 0.1), provenance):
+            store.save(tmp_path / side / "mine", run)
+    for run in runs_of("data=2/1", (0.1,), regime="weak"):
+        store.save(tmp_path / "a" / "mine", run)
+    out = " ".join(scaling("compare", a, b)[1].split())
+    assert (
+        "only in A: mesh data=2/1, batch 16: tiny on cpu, 128 tokens, weak, measured"
+    ) in out
+    assert "B has it simulated, which is not compared" in out
+    assert "A has it measured, which is not compared" in out
+
+
+def test_compare_of_nothing_but_other_provenances_says_that(scaling, tmp_path):
+    for side, provenance in (("a", "measured"), ("b", "simulated")):
+        for run in runs_of("1/data=4", (0.1, 0.1), provenance):
+            store.save(tmp_path / side / "mine", run)
+    code, _, err = scaling("compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert code == 2
+    assert "measured against simulated, which are not compared" in err
+
+
+def test_a_file_is_no_results_folder(scaling, tmp_path):
+    results = stored(tmp_path / "results", (0.1, 0.1))
+    file = tmp_path / "README.md"
+    file.write_text("words")
+    for arguments in (
+        ("report", str(file)),
+        ("compare", results, str(file)),
+        ("compare", str(file), results),
+    ):
+        code, out, err = scaling(*arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"scaling: '{file}' is a file; it takes ")
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(scaling, tmp_path):
+    results = stored(tmp_path / "results", (0.1, 0.1))
+    file = tmp_path / "file"
+    file.write_text("words")
+    for out in (file, file / "below", "/proc/x", "/proc/1/x/y"):
+        code, printed, err = scaling("report", results, "--out", str(out))
+        assert (code, printed) == (2, "")
+        assert err.startswith(f"scaling: the report cannot be written to '{out}': ")
+        assert err.endswith("; choose another folder with --out\n")
+        assert err.count("\n") == 1
+    assert file.read_text() == "words"
 
 
 @pytest.mark.parametrize(

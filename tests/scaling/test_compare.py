@@ -155,6 +155,32 @@ def test_measured_is_not_compared_with_simulated():
     comparison = compare(a, b)
     assert comparison.points == ()
     assert comparison.only_in_a == comparison.only_in_b == (a[0].id,)
+    in_a, in_b = comparison.unmatched
+    assert (in_a.side, in_a.mesh, in_a.provenance) == ("A", "1/data=4", "measured")
+    assert in_a.other_provenances == ("simulated",)
+    assert (in_b.side, in_b.other_provenances) == ("B", ("measured",))
+    (alone,) = compare(a, [run("1/1", 0.1)]).unmatched[:1]
+    assert alone.other_provenances == ()
+
+
+def test_points_are_in_the_order_of_what_they_are():
+    meshes = ["data=2/data=2", "1/data=4", "1/1", "data=2/1", "1/data=2"]
+    runs = [run(mesh, 0.1, number) for number, mesh in enumerate(meshes)]
+    assert [each.mesh for each in compare(runs, runs).points] == [
+        "1/1",
+        "1/data=2",
+        "data=2/1",
+        "1/data=4",
+        "data=2/data=2",
+    ]
+    assert [each.mesh for each in compare(runs, [run("1/fsdp=2", 0.1)]).unmatched] == [
+        "1/1",
+        "1/data=2",
+        "data=2/1",
+        "1/data=4",
+        "data=2/data=2",
+        "1/fsdp=2",
+    ]
 
 
 def test_only_the_newest_environment_of_a_side_counts():
