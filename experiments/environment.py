@@ -64,6 +64,10 @@ MEASURING_SOURCES = (
     "experiments/corpora.py",
     "experiments/text_dataset.py",
     "experiments/checkpoint.py",
+    # Of the runner: on which cores, in which environment and how a worker is started.
+    "experiments/cores.py",
+    "experiments/launch/local.py",
+    "experiments/launch/tether.py",
 )
 
 

@@ -52,6 +52,10 @@ class Executed:
     """None if the runner was interrupted."""
     total_s: float
     """From just before spawn to the last exit."""
+    name: str
+    """Under which its logs and checkpoints lie."""
+    logs: tuple[Path, ...]
+    """One of each process."""
 
 
 def execute(
@@ -64,22 +68,27 @@ def execute(
 ) -> Executed:
     """Runs a point once and returns its record.
 
-    No process of the run is left. A run whose coordinator's port was taken by another
-    program in the meantime is started once more.
+    No process of the run is left. Its logs and checkpoints are, if it has a record:
+    whoever stores that clears up after it. A run whose coordinator's port was taken by
+    another program in the meantime is started once more.
     """
     for attempt in ("first", "last"):
         run = _Run(setting, point, cores)
         done = run.go()
+        measurement = None
         if done.ending == "interrupted":
             setting.places.discard(run.name, run.logs)
-            return Executed(measurement=None, total_s=run.total_s)
-        if attempt == "first" and _port_was_taken(done):
+        elif attempt == "first" and _port_was_taken(done):
             setting.places.discard(run.name, run.logs)
             continue
-        measurement = run.record(done, provenance, environment)
-        setting.places.keep_log(run.name, run.logs)
-        setting.places.discard_checkpoints(run.name)
-        return Executed(measurement=measurement, total_s=run.total_s)
+        else:
+            measurement = run.record(done, provenance, environment)
+        return Executed(
+            measurement=measurement,
+            total_s=run.total_s,
+            name=run.name,
+            logs=run.logs,
+        )
     raise AssertionError("the last attempt returns")
 
 
@@ -105,7 +114,7 @@ class _Run:
         self._run = record.new_run()
         self.name = f"{point.id}.{self._run}"
         processes = range(point.mesh.num_slices)
-        self.logs = [setting.places.log(self.name, index) for index in processes]
+        self.logs = tuple(setting.places.log(self.name, index) for index in processes)
         self._started_at = record.now_utc()
         self._spawned_at_s = time.monotonic()
         self._ended_at_s = self._spawned_at_s
@@ -140,7 +149,12 @@ class _Run:
         self._ended_at_s = max(worker.ended_at_s or 0.0 for worker in workers)
         kills_after = cgroup.oom_kills()
         counted = (kills_after or 0) > (kills_before or 0)
-        return self._judge(workers, states, ending, oom_kill_counted=counted)
+        done = self._judge(workers, states, ending, oom_kill_counted=counted)
+        # Only now: the last words of a long log may be the reason. And once more, as
+        # what was written since the watch last looked is as long as it likes.
+        for worker in workers:
+            worker.cut_log()
+        return done
 
     def record(
         self, done: _Done, provenance: Provenance, environment: Environment
@@ -149,6 +163,8 @@ class _Run:
         if not done.ends:
             return record.not_run(
                 self._point,
+                # Its own name, which is that of the logs of those that did start.
+                run=self._run,
                 sweep=self._setting.sweep,
                 status=done.outcome.status,
                 reason=done.outcome.reason or "",

@@ -29,6 +29,7 @@ class ProcessEnd:
     exit_code: int | None
     """None if it could not be ended."""
     abnormal_at_s: float | None
+    """None where it did well until it ended, or until the runner ended it."""
     stopped_by_us: bool
     """Whether it was still running when the runner ended the run."""
     transcript: Transcript
@@ -63,12 +64,13 @@ def outcome(
     meanwhile, without which a SIGKILL is not blamed on memory.
     """
     if ending == "hang":
-        return Outcome(status="hang", reason=_hang_reason(ends, limits))
+        return Outcome(status="hang", reason=_silence(ends, limits))
     if ending == "timeout":
         return Outcome(status="timeout", reason=_timeout_reason(ends, limits))
     root = _root(ends)
     if root is not None and _gave_up_on_a_stopped_peer(root, ends):
-        return Outcome(status="hang", reason=_hang_reason(ends, limits))
+        reason = _with_stopped(f"given up by its peers; {_last_steps(ends)}", ends)
+        return Outcome(status="hang", reason=reason)
     if root is not None:
         return _failure(root, oom_kill_counted, many=len(ends) > 1)
     if reason := _why_not_ok(ends, num_devices):
@@ -186,14 +188,16 @@ def _why_not_ok(ends: Sequence[ProcessEnd], num_devices: int) -> str | None:
     return None
 
 
-def _hang_reason(ends: Sequence[ProcessEnd], limits: Limits) -> str:
-    stopped = [str(end.index) for end in ends if end.state == "T"]
+def _silence(ends: Sequence[ProcessEnd], limits: Limits) -> str:
     if all(end.transcript.finished is not None for end in ends):
         text = f"finished, but did not exit within {limits.hang_s:g} s"
     else:
         text = f"no step finished for {limits.hang_s:g} s; {_last_steps(ends)}"
-    if any(end.abnormal_at_s is not None for end in ends):
-        text = f"given up by its peers; {_last_steps(ends)}"
+    return _with_stopped(text, ends)
+
+
+def _with_stopped(text: str, ends: Sequence[ProcessEnd]) -> str:
+    stopped = [str(end.index) for end in ends if end.state == "T"]
     return f"{text}; stopped: process {', '.join(stopped)}" if stopped else text
 
 

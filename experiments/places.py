@@ -47,32 +47,57 @@ class Places:
         """Returns the folder of the checkpoints of the run `name`, while it runs."""
         return self.work / f".{name}.checkpoints"
 
-    def keep_log(self, name: str, logs: Sequence[Path]) -> None:
+    def keep_log(self, name: str, logs: Sequence[Path]) -> str | None:
         """Joins the logs of a run's processes into one beside its run file.
 
-        A log that cannot be kept is no reason to lose a run.
+        A log that cannot be kept is no reason to lose a run: returns a warning then.
         """
-        with contextlib.suppress(OSError):
-            for index, path in enumerate(logs[1:], start=1):
-                if path.stat().st_size:
-                    with open(logs[0], "ab") as whole, open(path, "rb") as part:
-                        whole.write(f"\n[process {index}]\n".encode())
-                        shutil.copyfileobj(part, whole)
-                path.unlink()
-            if not logs[0].stat().st_size:
-                logs[0].unlink()
-            elif self.store != str(self.work):
-                _upload(logs[0], f"{self.store}/{name}.log")
+        try:
+            self._keep_log(name, logs)
+        # A bucket's library raises errors of its own.
+        except Exception as error:
+            return f"the log of {name} could not be kept: {error}"
+        return None
+
+    def _keep_log(self, name: str, logs: Sequence[Path]) -> None:
+        first = logs[0]
+        for index, path in enumerate(logs[1:], start=1):
+            # A process that was not started has none.
+            if path.exists():
+                _append(path, to=first, title=f"process {index}")
+        if not first.exists():
+            return
+        if not first.stat().st_size:
+            first.unlink()
+        elif self.store != str(self.work):
+            _upload(first, f"{self.store}/{name}.log")
 
     def discard(self, name: str, logs: Sequence[Path]) -> None:
-        """Removes the logs and checkpoints of a run that is not recorded."""
+        """Removes the logs and checkpoints of a run that is not recorded.
+
+        What cannot be removed is removed before the next command's first run.
+        """
         for path in logs:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
         self.discard_checkpoints(name)
 
-    def discard_checkpoints(self, name: str) -> None:
-        """Removes the checkpoints of a run: they were written to be timed."""
-        shutil.rmtree(self.checkpoints(name), ignore_errors=True)
+    def discard_checkpoints(self, name: str) -> str | None:
+        """Removes the checkpoints of a run, which were written to be timed.
+
+        Returns a warning if some are left: they may be large.
+        """
+        folder = self.checkpoints(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        return f"{folder} could not be removed" if folder.exists() else None
+
+
+def _append(path: Path, *, to: Path, title: str) -> None:
+    if path.stat().st_size:
+        with open(to, "ab") as whole, open(path, "rb") as part:
+            whole.write(f"\n[{title}]\n".encode())
+            shutil.copyfileobj(part, whole)
+    path.unlink()
 
 
 def _upload(path: Path, target: str) -> None:

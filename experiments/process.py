@@ -53,7 +53,7 @@ class Child:
         # Appending, so that a log that is cut short goes on at its new end.
         with open(log, "ab", buffering=0) as output:
             self._popen = subprocess.Popen(
-                _tethered(command),
+                tethered(command),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -137,7 +137,8 @@ class WorkerProcess(Child):
         self.cores = job.cores
         self.transcript = Transcript(started_at_s=job.spawned_at_s)
         self.abnormal_at_s: float | None = None
-        """When it first failed or ended otherwise than by finishing."""
+        """When it first failed or ended otherwise than by finishing; None for one that
+        was well until the runner ended it."""
         self._said_all = False
         self._events, write = os.pipe()
         os.set_blocking(self._events, False)
@@ -148,6 +149,9 @@ class WorkerProcess(Child):
                 log=log,
                 pass_fds=(write,),
             )
+        except OSError:
+            os.close(self._events)
+            raise
         finally:
             os.close(write)
         self._tell(job)
@@ -163,8 +167,8 @@ class WorkerProcess(Child):
             while data := os.read(self._events, _READ_BYTES):
                 self.transcript.feed(data, at_s=time.monotonic())
             self._said_all = True
-        if self.transcript.failed is not None and self.abnormal_at_s is None:
-            self.abnormal_at_s = time.monotonic()
+        if self.transcript.failed is not None:
+            self._note_abnormal(time.monotonic())
 
     def note_end(self) -> bool:
         """Takes note of the end if it has come, with all events sent before it."""
@@ -172,13 +176,18 @@ class WorkerProcess(Child):
             return self.ended
         self.listen()
         finished = self.transcript.finished is not None
-        if self.abnormal_at_s is None and (self.exit_code != 0 or not finished):
-            self.abnormal_at_s = self.ended_at_s
+        if self.exit_code != 0 or not finished:
+            self._note_abnormal(self.ended_at_s)
         return True
 
     def close(self) -> None:
         """Releases the event pipe; call once the process has ended."""
         os.close(self._events)
+
+    def _note_abnormal(self, at_s: float | None) -> None:
+        # What it does once the runner ends it says nothing about the run.
+        if self.abnormal_at_s is None and not self.stopped_by_us:
+            self.abnormal_at_s = at_s
 
     def _tell(self, job: Job) -> None:
         assert self._popen.stdin is not None
@@ -222,7 +231,8 @@ def _end_by(children: Sequence[Child], number: signal.Signals, grace_s: float) -
         wait_readable(pidfds, timeout_s=left_s)
 
 
-def _tethered(command: Sequence[str]) -> list[str]:
+def tethered(command: Sequence[str]) -> list[str]:
+    """Returns `command` so that it ends, at the latest, when this process does."""
     return [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command]
 
 

@@ -38,11 +38,15 @@ def not_run(
     reason: str,
     provenance: Provenance,
     environment: Environment,
+    run: str | None = None,
 ) -> Measurement:
-    """Returns the record of a point for which no process was started."""
+    """Returns the record of a point no process of which could begin to work.
+
+    `run` is its name where there is one already.
+    """
     return Measurement(
         id=point.id,
-        run=new_run(),
+        run=new_run() if run is None else run,
         sweep=sweep,
         point=point,
         status=status,
@@ -113,7 +117,8 @@ def phases_s(
 ) -> dict[str, float]:
     """Returns how long each phase took, in order, from spawn to what was reached.
 
-    `finish` ends with the exit, which only the runner sees.
+    As process 0 said, whose `transcript` it is; but `finish` ends at `ended_at_s`, the
+    last exit of all processes, which only the runner sees.
     """
     ends_s = dict(transcript.phase_ends_s)
     if "timed" in ends_s:

@@ -4,13 +4,14 @@ Plans what is still due, ends what an earlier runner left behind, then runs one 
 after the other in shuffled rounds. Whatever a run does, it becomes a record.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable
 from collections.abc import Sequence
 from datetime import UTC
 from datetime import datetime
+from pathlib import Path
 
-from experiments import cgroup
 from experiments import cores as core_list
 from experiments import record
 from experiments import schedule
@@ -18,6 +19,7 @@ from experiments import store
 from experiments import survivors
 from experiments.environment import parent_environment
 from experiments.environment import resume_key
+from experiments.execution import Executed
 from experiments.execution import Setting
 from experiments.execution import execute
 from experiments.execution import worker_command as real_worker
@@ -25,8 +27,11 @@ from experiments.forecast import Forecast
 from experiments.interrupt import Interrupt
 from experiments.interrupt import noticed
 from experiments.launch import local
+from experiments.lock import BusyError
+from experiments.lock import cores_held
 from experiments.lock import locked
 from experiments.places import Places
+from experiments.plan import why_too_large
 from experiments.preparation import Preparation
 from experiments.preparation import data_command as real_preparation
 from experiments.progress import Progress
@@ -36,8 +41,6 @@ from experiments.summary import RunSummary
 from experiments.sweep import Sweep
 from experiments.watch import Limits
 from meshes import hardware
-from scaling import quantity
-from scaling.feasibility import host_bytes_needed
 from scaling.feasibility import why_infeasible
 from scaling.measurement import Measurement
 from scaling.measurement import Provenance
@@ -58,6 +61,7 @@ def run_sweep(
     worker_command: Sequence[str] | None = None,
     data_command: Sequence[str] | None = None,
     progress: Progress | None = None,
+    cores_folder: Path | str | None = None,
 ) -> RunSummary:
     """Measures what is still due of a sweep and returns what that came to.
 
@@ -73,15 +77,21 @@ def run_sweep(
       worker_command: the worker, without the flag that the runner adds.
       data_command: what prepares data, without its arguments.
       progress: where a person can follow.
+      cores_folder: where runners see who measures on which core; by default one for
+        all of this user's on this host.
 
     Raises:
       ValueError: if `only` fits no point.
-      FolderBusyError: if another runner is at work in the folder, or it is read-only.
+      BusyError: if another runner is at work in the folder or on the same cores, or
+        the folder is read-only.
+      NotStoredError: if a run cannot be written; those before it are.
     """
     points = schedule.selected(sweep.points, only)
     places = Places.of(results, sweep.name)
     shown = Progress() if progress is None else progress
-    with noticed() as interrupt, locked(places.work):
+    lent = _cores_lent(points)
+    held = cores_held(lent, None if cores_folder is None else Path(cores_folder))
+    with noticed() as interrupt, locked(places.work), held:
         setting = Setting(
             sweep=sweep.name,
             places=places,
@@ -141,7 +151,7 @@ class _Sweep:
         """Clears up, reads what is stored, and settles which runs are due."""
         with self._account.part("planning"):
             places = self._setting.places
-            left = survivors.end_marked(survivors.mark(str(places.work), ""))
+            left = _end_survivors(places.work)
             store.remove_unfinished(places.work)
             loaded = store.load(places.store)
             self._take_stored(loaded.measurements, tuple(retry))
@@ -187,13 +197,24 @@ class _Sweep:
     def _take_stored(
         self, stored: Sequence[Measurement], retry: tuple[Status, ...]
     ) -> None:
-        """Keeps what counts today: same environment and, in each point, provenance."""
+        """Keeps what counts today: same environment, provenance and derived verdict."""
         key = resume_key(self._environment)
         done = schedule.counted(stored, key=key, retry=retry)
         for point in self._points:
-            runs = done.get(point.id, [])
-            today = self._provenance(point)
-            self._done[point.id] = [run for run in runs if run.provenance == today]
+            today, verdict = self._provenance(point), _verdict(point)
+            self._done[point.id] = [
+                run
+                for run in done.get(point.id, [])
+                if run.provenance == today and _is_settled_as(run, verdict)
+            ]
+        # Only now is known which points are out of memory; `only` hides none of them.
+        others = (runs[-1] for id_, runs in done.items() if id_ not in self._done)
+        exhausted = [run.point for run in others if run.status == "out_of_memory"]
+        exhausted += self._exhausted()
+        for point in self._points:
+            if schedule.dominating(point, exhausted) is None:
+                runs = self._done[point.id]
+                self._done[point.id] = [r for r in runs if r.status != "skipped"]
             self._forecast.learn(self._done[point.id])
 
     def _notes(self, problems: Sequence[str], left: Sequence[int]) -> list[str]:
@@ -211,8 +232,8 @@ class _Sweep:
     def _settle_without_run(self) -> None:
         """Records every point that cannot run, once."""
         for point in self._points:
-            if not self._done[point.id] and (reason := _why_not(point)):
-                run = self._not_run(point, "invalid", reason)
+            if not self._done[point.id] and (verdict := _verdict(point)):
+                run = self._not_run(point, *verdict)
                 self._store(run)
                 self._progress.settled(run)
 
@@ -257,11 +278,15 @@ class _Sweep:
             return False
         self._account.add_run(run, total_s=executed.total_s)
         self._forecast.learn([run])
-        self._end_turn(turn, run)
+        self._end_turn(turn, run, executed)
         return True
 
-    def _end_turn(self, turn: Turn, run: Measurement) -> None:
+    def _end_turn(
+        self, turn: Turn, run: Measurement, executed: Executed | None = None
+    ) -> None:
         self._store(run)
+        if executed is not None:
+            self._clear_up(executed)
         self._turns.pop(0)
         self._num_ended += 1
         if run.status == "preempted" and turn not in self._preempted:
@@ -283,6 +308,18 @@ class _Sweep:
         self._account.stored[run.status] += 1
         if run.status != "preempted":
             self._done[run.id].append(run)
+
+    def _clear_up(self, executed: Executed) -> None:
+        """Keeps the log of a run that is stored, and removes its checkpoints."""
+        places = self._setting.places
+        with self._account.part("storing"):
+            warnings = (
+                places.keep_log(executed.name, executed.logs),
+                places.discard_checkpoints(executed.name),
+            )
+        for warning in warnings:
+            if warning is not None:
+                self._progress.note(warning)
 
     def _not_run(self, point: Point, status: Status, reason: str) -> Measurement:
         return record.not_run(
@@ -315,30 +352,43 @@ class _Sweep:
         return "measured" if self._assigned(point) else "simulated"
 
 
-def _why_not(point: Point) -> str | None:
-    """Returns why a point cannot run here, or None."""
-    reason = why_infeasible(point) or local.why_not(point)
-    if reason is not None or hardware.chip(point.chip).platform != "cpu":
-        return reason
-    return _why_too_large(point)
+def _verdict(point: Point) -> tuple[Status, str] | None:
+    """Returns with which status and why a point cannot run here, or None."""
+    if (reason := why_infeasible(point) or local.why_not(point)) is not None:
+        return "invalid", reason
+    if (reason := why_too_large(point)) is not None:
+        return "out_of_memory", reason
+    return None
 
 
-def _why_too_large(point: Point) -> str | None:
-    needed, available = host_bytes_needed(point), host_memory_bytes()
-    if available is None or needed <= available:
-        return None
-    return (
-        f"its {point.mesh.num_devices} devices need at least "
-        f"{quantity.bytes_(needed)} of this host's memory, which has "
-        f"{quantity.bytes_(available)}"
-    )
+def _is_settled_as(run: Measurement, verdict: tuple[Status, str] | None) -> bool:
+    """Returns whether a stored run is no verdict of a check, or that of today's.
+
+    What was derived without a process holds no longer than what it was derived from.
+    """
+    if run.processes or run.status not in ("invalid", "out_of_memory"):
+        return True
+    return verdict == (run.status, run.reason)
 
 
-def host_memory_bytes() -> int | None:
-    """Returns the memory this process may use: the host's, or its group's limit."""
-    try:
-        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
-    limit = cgroup.memory_limit_bytes()
-    return installed if limit is None else min(installed, limit)
+def _cores_lent(points: Sequence[Point]) -> tuple[int, ...]:
+    """Returns the cores on which the runs of `points` will be: those handed out first.
+
+    A simulated point is confined to none and so is on all of them.
+    """
+    cores = core_list.available_cores()
+    on_cpu = (each for each in points if hardware.chip(each.chip).platform == "cpu")
+    return cores[: max((each.mesh.num_devices for each in on_cpu), default=0)]
+
+
+def _end_survivors(work: Path) -> tuple[int, ...]:
+    """Ends what runners that are gone have left in this results folder.
+
+    Of another sweep only while its folder can be held, so that nobody is at work there.
+    """
+    ended = list(survivors.end_marked(survivors.mark(str(work), "")))
+    others = survivors.marked_folders(str(work.parent)) - {str(work)}
+    for other in sorted(others):
+        with contextlib.suppress(BusyError), locked(Path(other)):
+            ended += survivors.end_marked(survivors.mark(other, ""))
+    return tuple(ended)

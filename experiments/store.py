@@ -7,6 +7,7 @@ is whole; what is not a run is a problem that hides nothing else.
 
 import contextlib
 import gc
+import io
 import json
 import os
 import re
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from etils import epath
 
 Folder = str | os.PathLike[str]
+
+
+class NotStoredError(Exception):
+    """A run could not be written; the message says where, why, and what to do."""
+
 
 OTHER_FOLDERS = frozenset({"chips"})
 """Folders of a results folder that hold no runs: calibrated chips."""
@@ -46,21 +52,25 @@ class Loaded:
 def save(folder: Folder, measurement: Measurement) -> str:
     """Writes a run into the folder of its sweep and returns the file's path.
 
-    Raises FileExistsError rather than writing over a run.
+    Raises FileExistsError rather than writing over a run, and NotStoredError where it
+    cannot be written, which leaves nothing that is read.
     """
     path = _epath(folder) / f"{measurement.id}.{measurement.run}.json"
     if path.exists():
         raise FileExistsError(f"{path} is there already; a run is never rewritten")
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}{_TEMPORARY_SUFFIX}"
     content = measurement.model_dump_json().encode() + b"\n"
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        # A bucket's files have no descriptor: they are durable once closed.
-        with contextlib.suppress(OSError, AttributeError):
-            os.fsync(file.fileno())
-    temporary.rename(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_durably(temporary, content)
+        temporary.rename(path)
+    except OSError as error:
+        _remove(temporary)
+        raise NotStoredError(
+            f"run {measurement.id}.{measurement.run} could not be stored in "
+            f"{path.parent}: {error.strerror or error}; the runs before it are stored: "
+            "once this is mended, the same command goes on after them"
+        ) from error
     return os.fspath(path)
 
 
@@ -109,6 +119,18 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _write_durably(path: "epath.Path", content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        # A bucket's files have no descriptor: they are durable once closed.
+        try:
+            descriptor = file.fileno()
+        except (io.UnsupportedOperation, AttributeError):
+            return
+        os.fsync(descriptor)
 
 
 def _remove(path: "epath.Path") -> None:

@@ -37,6 +37,17 @@ def end_marked(prefix: str) -> tuple[int, ...]:
     return tuple(ended)
 
 
+def marked_folders(root: str) -> set[str]:
+    """Returns the folders within `root` into which some process's run writes."""
+    prefix = f"{root}/"
+    marks = (_mark_of(pid) for pid in _processes())
+    return {
+        found.rpartition(":")[0]
+        for found in marks
+        if found is not None and found.startswith(prefix)
+    }
+
+
 def _kill(pid: int, prefix: str) -> bool:
     """Kills `pid` if it still carries the mark: ids are used again."""
     try:
@@ -66,10 +77,17 @@ def _processes() -> Iterator[int]:
 
 
 def _is_marked(pid: int, prefix: str) -> bool:
+    found = _mark_of(pid)
+    return found is not None and found.startswith(prefix)
+
+
+def _mark_of(pid: int) -> str | None:
     # A zombie's environment reads as empty, so it counts as gone.
     try:
         environ = (PROC / str(pid) / "environ").read_bytes()
     except OSError:
-        return False
-    wanted = f"{MARK}={prefix}".encode()
-    return any(variable.startswith(wanted) for variable in environ.split(b"\0"))
+        return None
+    variables = environ.split(b"\0")
+    name = f"{MARK}=".encode()
+    found = next((each for each in variables if each.startswith(name)), None)
+    return None if found is None else os.fsdecode(found.removeprefix(name))

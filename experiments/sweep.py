@@ -31,6 +31,7 @@ from pydantic import field_validator
 
 from experiments.given import unknown
 from experiments.protocol import Timing
+from experiments.store import OTHER_FOLDERS
 from meshes import hardware
 from meshes import topology
 from meshes.spec import MeshSpec
@@ -54,6 +55,16 @@ class Sweep(BaseModel):
     repeats: PositiveInt = 5
     """Runs of each point; a claim needs at least two."""
     timing: Timing = Timing()
+
+    @field_validator("name", mode="after")
+    @classmethod
+    def _folder_of_runs(cls, name: str) -> str:
+        if name in OTHER_FOLDERS:
+            raise ValueError(
+                f"a sweep cannot be named {name!r}: the folder of that name in a "
+                "results folder holds no runs; choose another name"
+            )
+        return name
 
     @field_validator("points", mode="after")
     @classmethod

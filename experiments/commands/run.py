@@ -68,10 +68,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures, prints what came of it, and returns the exit code."""
-    from experiments.lock import FolderBusyError
+    from experiments.lock import BusyError
     from experiments.point_flags import sweep_from
     from experiments.runner import run_sweep
     from experiments.schedule import selected
+    from experiments.store import NotStoredError
 
     with user_mistakes():
         sweep = sweep_from(args)
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             only=args.only,
             retry=retry,
         )
-    except FolderBusyError as error:
+    except (BusyError, NotStoredError) as error:
         raise UsageError(str(error)) from error
     if args.json:
         print_json(_document(summary))

@@ -76,6 +76,8 @@ def start(
             workers.append(WorkerProcess(command, job=job, environ=environ, log=log))
     except OSError:
         end_all(workers)
+        for worker in workers:
+            worker.close()
         raise
     return workers
 

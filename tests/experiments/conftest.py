@@ -64,6 +64,8 @@ class Fake:
         self.results = folder / "results"
         self.script = folder / "script.json"
         self.output = io.StringIO()
+        # Not the host's: another test run on the same cores is none of its business.
+        self.cores_folder = folder / "cores"
 
     @property
     def folder(self) -> Path:
@@ -88,11 +90,12 @@ class Fake:
     def run(self, *points: Point, repeats: int = 1, **options: Any) -> RunSummary:
         return run_sweep(
             self.sweep(points, repeats),
-            results=self.results,
             **{
+                "results": self.results,
                 "worker_command": self.command,
                 "progress": Progress(self.output),
-                "timeout_s": 30.0,
+                "timeout_s": 60.0,
+                "cores_folder": self.cores_folder,
                 **options,
             },
         )
@@ -105,6 +108,7 @@ class Fake:
         given = {
             "results": str(self.results),
             "worker_command": self.command,
+            "cores_folder": str(self.cores_folder),
             **options,
         }
         return subprocess.Popen(

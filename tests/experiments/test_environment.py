@@ -124,6 +124,21 @@ def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
     assert ours - hashed == MEASURES_NOTHING & ours
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "experiments/cores.py",
+        "experiments/launch/local.py",
+        "experiments/launch/tether.py",
+    ],
+)
+def test_the_hash_follows_what_places_and_starts_a_worker(sources: Path, name: str):
+    (sources / "experiments/launch").mkdir(parents=True)
+    before = environment.code_hash(sources)
+    (sources / name).write_text("# changed\n")
+    assert environment.code_hash(sources) != before
+
+
 def test_every_measuring_source_is_there():
     for pattern in environment.MEASURING_SOURCES:
         assert list(environment.SOURCE_ROOT.glob(pattern)), pattern

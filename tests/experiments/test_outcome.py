@@ -145,7 +145,14 @@ def test_a_refused_flag_is_named(log_text: str, flag: str, exit_code: int):
 
 def test_the_first_to_end_is_the_root_and_not_the_one_that_aborts_for_it():
     first = end(1, 3, at_s=5.0, log_text="OSError: disk")
-    second = end(0, -signal.SIGABRT, at_s=15.0)
+    second = end(0, -signal.SIGABRT, at_s=6.0)
+    found = judge(second, first)
+    assert (found.status, found.root) == ("error", 1)
+
+
+def test_one_that_aborts_while_the_runner_ends_it_is_not_the_root():
+    first = end(1, 3, at_s=5.0, log_text="OSError: disk")
+    second = end(0, -signal.SIGABRT, transcript=cut_short(), stopped_by_us=True)
     found = judge(second, first)
     assert (found.status, found.root) == ("error", 1)
 
@@ -183,6 +190,17 @@ def test_a_hang_tells_the_last_step_of_each_process_and_which_was_stopped():
     )
 
 
+def test_a_single_worker_that_hangs_has_its_reason():
+    hung = end(0, -signal.SIGTERM, transcript=cut_short(), stopped_by_us=True)
+    found = judge(hung, ending="hang")
+    assert found.reason == "no step finished for 120 s; last step: 7"
+
+
+def test_one_that_does_not_exit_has_its_reason():
+    found = judge(end(0, -signal.SIGTERM, stopped_by_us=True), ending="hang")
+    assert found.reason == "finished, but did not exit within 120 s"
+
+
 def test_an_abort_over_a_stopped_peer_is_the_hang_of_that_peer():
     found = judge(
         end(0, -signal.SIGABRT, at_s=5.0),
@@ -194,7 +212,8 @@ def test_an_abort_over_a_stopped_peer_is_the_hang_of_that_peer():
 
 
 def test_a_timeout_tells_the_limit():
-    found = judge(end(0, -15, stopped_by_us=True), ending="timeout")
+    ours = end(0, -15, transcript=cut_short(), stopped_by_us=True)
+    found = judge(ours, ending="timeout")
     assert found.status == "timeout"
     assert found.reason == "not done after 900 s; last step: 7"
 

@@ -1,5 +1,6 @@
 """Where runs, logs and records are, on this machine and for results elsewhere."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,30 @@ def test_a_run_that_is_not_recorded_leaves_nothing(here: Places):
     (here.checkpoints("a.b") / "0").write_text("x")
     here.discard("a.b", logs)
     assert list(here.work.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_kept_is_a_warning(here: Places):
+    here.log("a.b").write_text("words")
+    # Where the log of process 1 should be is something that no file can be.
+    here.log("a.b", 1).mkdir()
+    (here.log("a.b", 1) / "x").touch()
+    warning = here.keep_log("a.b", [here.log("a.b"), here.log("a.b", 1)])
+    assert str(warning).startswith("the log of a.b could not be kept: ")
+    assert here.log("a.b").read_text().startswith("words")
+
+
+def test_checkpoints_that_cannot_be_removed_are_a_warning(
+    here: Places, monkeypatch: pytest.MonkeyPatch
+):
+    here.checkpoints("a.b").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        assert "could not be removed" in str(here.discard_checkpoints("a.b"))
+    assert here.discard_checkpoints("a.b") is None
+
+
+def test_a_process_that_was_not_started_has_no_log_to_keep(here: Places):
+    here.log("a.b").write_text("zero\n")
+    assert here.keep_log("a.b", [here.log("a.b"), here.log("a.b", 1)]) is None
+    assert here.log("a.b").read_text() == "zero\n"
+    assert here.keep_log("c.d", [here.log("c.d")]) is None

@@ -116,6 +116,20 @@ def test_the_text_gives_reasons_and_the_time(capsys, monkeypatch):
     assert "2 of 3 points can run; 3 runs of each take about" in text
 
 
+def test_a_point_on_cpu_that_this_host_cannot_hold_is_out_of_host_memory(monkeypatch):
+    monkeypatch.setattr(planning, "host_memory_bytes", lambda: 1_000_000)
+    cpu = sweep_of("1/1")
+    (row,) = planning.plan(cpu, CHIPS)
+    assert (row.status, row.phase) == ("out_of_memory", "host")
+    assert row.reason is not None
+    assert row.reason.startswith("its device needs at least")
+    assert row.predicted is not None
+    assert planning.wall_time_s([row], cpu) == 0
+    # Another chip's memory is its own.
+    tpu = sweep_of("1/1", base=BASE.model_copy(update={"chip": "v5e"}))
+    assert planning.plan(tpu, CHIPS)[0].status == "ok"
+
+
 def test_calibrations_may_lie_in_a_bucket():
     path = calibration_path("gs://bucket/results", "cpu", host="h")
     assert os.fspath(path) == "gs://bucket/results/chips/h-cpu.json"

@@ -1,7 +1,9 @@
 """What each kind of run becomes, with a worker that behaves as the test says."""
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,14 @@ from typing import Any
 import pytest
 
 from experiments import cores
+from experiments import execution
+from experiments import plan
 from experiments import process
-from experiments import runner
+from experiments import watch
 from experiments.launch import local
+from experiments.places import Places
+from experiments.summary import Account
+from meshes.hardware import CHIPS
 from scaling.measurement import Measurement
 from scaling.point import Point
 
@@ -145,28 +152,41 @@ def test_a_run_that_failed_keeps_what_it_had_measured(
     assert run.processes[0].exit_code == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize("behaviour", [{"do": "hang"}, {"do": "hang_at_exit"}])
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [
+        ("hang", "no step finished for 3 s; last step: 2"),
+        ("hang_at_exit", "finished, but did not exit within 3 s"),
+    ],
+)
 def test_no_step_for_too_long_is_a_hang(
-    fake: "Fake", make_point: MakePoint, behaviour: dict[str, object]
+    fake: "Fake", make_point: MakePoint, do: str, reason: str
 ):
-    run = run_one(fake, make_point(), behaviour, hang_s=0.5)
-    assert run.status == "hang"
+    run = run_one(fake, make_point(), {"do": do}, hang_s=3.0)
+    assert (run.status, run.reason) == ("hang", reason)
     assert run.processes[0].collateral
 
 
-def test_before_it_has_compiled_a_worker_may_be_silent(
-    fake: "Fake", make_point: MakePoint
-):
-    run = run_one(fake, make_point(), {"start_s": 2.0}, hang_s=1.5)
-    assert run.status == "ok"
+def test_two_that_hang_have_given_nobody_up(fake: "Fake", make_point: MakePoint):
+    run = run_one(fake, make_point("data=2/1"), {"do": "hang"}, hang_s=3.0)
+    assert run.reason == (
+        "no step finished for 3 s; last steps: process 0: 2, process 1: 2"
+    )
+    assert [each.collateral for each in run.processes] == [True, True]
 
 
 @pytest.mark.parametrize("behaviour", [{"do": "never"}, {"after": 10_000}])
 def test_the_limit_of_a_run_is_a_timeout(
-    fake: "Fake", make_point: MakePoint, behaviour: dict[str, object]
+    fake: "Fake",
+    make_point: MakePoint,
+    monkeypatch: pytest.MonkeyPatch,
+    behaviour: dict[str, object],
 ):
+    # However slow the machine, a worker that ends when asked is not killed.
+    monkeypatch.setattr(process, "TERM_GRACE_S", 60.0)
     run = run_one(fake, make_point(), behaviour, timeout_s=0.6)
     assert run.status == "timeout"
+    assert str(run.reason).startswith("not done after 0.6 s")
     assert run.processes[0].exit_code == -signal.SIGTERM
 
 
@@ -198,6 +218,16 @@ def test_the_first_process_to_end_is_the_root_and_the_other_collateral(
     assert [each.collateral for each in run.processes] == [True, False]
 
 
+def test_a_process_that_aborts_is_the_root_and_not_the_one_we_then_end(
+    fake: "Fake", make_point: MakePoint
+):
+    behaviours = [{"do": "hang"}, {"do": "signal", "signal": "SIGABRT"}]
+    run = run_one(fake, make_point("data=2/1"), behaviours)
+    assert run.status == "crash"
+    assert str(run.reason).startswith("process 1 was ended by SIGABRT")
+    assert [each.collateral for each in run.processes] == [True, False]
+
+
 def test_the_reason_is_from_the_log_of_the_process_to_blame(
     fake: "Fake", make_point: MakePoint
 ):
@@ -219,7 +249,27 @@ def test_endless_output_neither_blocks_nor_fills_the_disk(
     run = run_one(fake, make_point(), {"megabytes": 300, "say": "ValueError: early"})
     assert run.status == "ok"
     (log,) = fake.folder.glob("*.log")
-    assert log.stat().st_size < 150_000_000
+    assert log.stat().st_size <= 20_000_000
+    assert b"the runner cut this log here" in log.read_bytes()
+
+
+def test_a_long_log_is_cut_although_the_run_ends_before_anyone_looks(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(process, "MAX_LOG_BYTES", 3_000_000)
+
+    def late(workers: list[process.WorkerProcess], **options: Any) -> watch.Ending:
+        for worker in workers:
+            process.wait_readable(worker.exit_descriptors(), timeout_s=60)
+        return watch.watch(workers, **options)
+
+    monkeypatch.setattr(execution, "watch", late)
+    # Said before the rest, and still the reason; cut off after that.
+    behaviour = {"do": "exit", "code": 1, "megabytes": 4, "say": "ValueError: early"}
+    run = run_one(fake, make_point(), behaviour)
+    assert "ValueError: early" in str(run.reason)
+    (log,) = fake.folder.glob("*.log")
+    assert log.stat().st_size < 1_100_000
     assert b"the runner cut this log here" in log.read_bytes()
 
 
@@ -270,10 +320,50 @@ def test_where_a_second_process_cannot_be_started_none_is_left(
         return started[0]
 
     monkeypatch.setattr(local, "WorkerProcess", start)
-    run = run_one(fake, make_point("data=2/1"), {"do": "hang"})
+    before = pipes()
+    # Wherever it is when the runner ends it, its log says something.
+    behaviour = {"*": [{"do": "hang", "say": "here"}, {}]}
+    fake.behave(behaviour)
+
+    def ended_late(workers: list[process.WorkerProcess]) -> None:
+        deadline = time.monotonic() + 60
+        while not workers[0].log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.end_all(workers)
+
+    monkeypatch.setattr(local, "end_all", ended_late)
+    fake.run(make_point("data=2/1"))
+    run = fake.only_run()
     assert run.status == "error"
     assert "no more processes" in str(run.reason)
     assert started[0].ended
+    assert pipes() == before
+    # The log of the one that did start belongs to the record.
+    assert [path.name for path in fake.folder.glob("*.log")] == [
+        f"{run.id}.{run.run}.log"
+    ]
+
+
+def test_a_process_that_cannot_be_started_leaves_no_pipe(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    def no_more(*_: object, **__: object) -> None:
+        raise OSError("no more processes")
+
+    before = pipes()
+    monkeypatch.setattr(process.subprocess, "Popen", no_more)
+    fake.run(make_point())
+    assert "no more processes" in str(fake.only_run().reason)
+    assert pipes() == before
+
+
+def pipes() -> int:
+    """Returns how many ends of pipes this process has open."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            count += os.readlink(descriptor).startswith("pipe:")
+    return count
 
 
 def test_a_sweep_goes_on_after_every_kind_of_failure(
@@ -288,7 +378,7 @@ def test_a_sweep_goes_on_after_every_kind_of_failure(
         }
     )
     points = [make_point("1/1", batch) for batch in range(1, 6)]
-    summary = fake.run(*points, hang_s=1.5, timeout_s=3.0)
+    summary = fake.run(*points, hang_s=5.0, timeout_s=15.0)
     statuses = [summary.statuses[point.id] for point in points]
     assert statuses == ["hang", "crash", "timeout", "error", "ok"]
     assert summary.exit_code() == 0
@@ -317,14 +407,92 @@ def test_several_slices_of_a_chip_without_a_launcher_are_invalid(
     assert "launcher" in str(run.reason)
 
 
-def test_what_needs_more_memory_than_the_host_has_is_invalid(
+def test_what_needs_more_memory_than_the_host_has_is_out_of_it_without_a_process(
     fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(runner, "host_memory_bytes", lambda: 1_000_000)
-    fake.run(make_point("1/data=2"))
+    monkeypatch.setattr(plan, "host_memory_bytes", lambda: 1_000_000)
+    point = make_point("1/data=2")
+    fake.run(point, worker_command=["/nonexistent"])
     run = fake.only_run()
-    assert run.status == "invalid"
+    assert (run.status, run.phase, run.processes) == ("out_of_memory", "host", ())
     assert "its 2 devices need at least" in str(run.reason)
+    (planned,) = plan.plan(fake.sweep((point,)), CHIPS)
+    assert (planned.status, planned.phase, planned.reason) == (
+        run.status,
+        run.phase,
+        run.reason,
+    )
+    assert fake.run(point).stored == {}
+
+
+def test_a_host_that_has_the_memory_now_runs_what_it_had_not(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "host_memory_bytes", lambda: 1_000_000)
+        assert fake.run(make_point()).stored == {"out_of_memory": 1}
+    assert fake.run(make_point()).stored == {"ok": 1}
+
+
+def test_out_of_memory_that_a_worker_met_stays(fake: "Fake", make_point: MakePoint):
+    run = run_one(fake, make_point(), {"do": "failed", "failed": FAILED})
+    assert run.status == "out_of_memory"
+    assert fake.run(make_point()).stored == {}
+
+
+def test_an_invalid_point_whose_reason_is_gone_is_run(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "why_not", lambda _: "no launcher yet")
+        assert fake.run(make_point()).stored == {"invalid": 1}
+        assert fake.run(make_point()).stored == {}
+    summary = fake.run(make_point())
+    assert summary.stored == {"ok": 1}
+    assert summary.statuses == {make_point().id: "ok"}
+
+
+def test_a_skipped_point_is_run_once_nothing_dominates_it(
+    fake: "Fake", make_point: MakePoint
+):
+    failed = {"status": "out_of_memory", "reason": "no room", "phase": "run"}
+    fake.behave({"1/1 B=8": {"do": "failed", "failed": failed}})
+    small, large = make_point("1/1", 8), make_point("1/1", 16)
+    fake.run(small)
+    assert fake.run(small, large).stored == {"skipped": 1}
+    # What it was skipped for is not in this command, and is as true as it was.
+    assert fake.run(small, large, only=[large.id]).stored == {}
+    fake.behave({})
+    assert fake.run(small, retry=["out_of_memory"]).stored == {"ok": 1}
+    assert fake.run(small, large).stored == {"ok": 1}
+
+
+class UnkeepableError(Exception):
+    pass
+
+
+def test_a_run_is_stored_before_its_log_is_kept(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(*_: object) -> None:
+        raise UnkeepableError("the bucket is gone")
+
+    monkeypatch.setattr(Places, "_keep_log", failing)
+    run = run_one(fake, make_point(), {"say": "a word"})
+    assert run.status == "ok"
+    assert "could not be kept: the bucket is gone" in fake.output.getvalue()
+
+
+def test_an_end_between_storing_and_clearing_up_loses_no_run(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    def killed(*_: object) -> None:
+        raise UnkeepableError
+
+    monkeypatch.setattr(Places, "keep_log", killed)
+    with pytest.raises(UnkeepableError):
+        fake.run(make_point())
+    assert fake.only_run().status == "ok"
 
 
 def test_larger_batches_than_one_without_room_are_skipped(
@@ -409,12 +577,16 @@ def test_a_preempted_run_is_made_again_at_the_end_and_by_the_next_command(
     assert fake.run(*points).stored == {"ok": 1}
 
 
-def test_max_time_stops_between_runs(fake: "Fake", make_point: MakePoint):
-    fake.behave({"*": {"start_s": 1.2}})
+def test_max_time_stops_between_runs(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    # By this clock every run takes ten seconds, however long it does take.
+    clock = property(lambda account: 10.0 * sum(account.stored.values()))
+    monkeypatch.setattr(Account, "wall_s", clock)
     points = [make_point("1/1", batch) for batch in (1, 2, 3, 4)]
-    summary = fake.run(*points, max_time_s=2.0)
-    assert 1 <= summary.stored["ok"] <= 2
-    assert summary.num_left == 4 - summary.stored["ok"]
+    summary = fake.run(*points, max_time_s=15.0)
+    assert summary.stored == {"ok": 2}
+    assert summary.num_left == 2
     assert " still due; the same command goes on" in fake.output.getvalue()
 
 

@@ -1,5 +1,7 @@
 """The runner interrupted, killed, or not alone: what is left, and how it goes on."""
 
+import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,7 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from experiments import cores
+from experiments import lock
 from experiments import survivors
+from experiments.lock import BusyError
+from experiments.lock import CoresBusyError
 from experiments.lock import FolderBusyError
 from scaling.point import Point
 
@@ -54,10 +60,15 @@ def wait_for(
 
     def there_or_dead() -> bool:
         # A log without fault is removed: it may be gone before it can be read.
-        found = any(not text or text in f.read_text() for f in folder.glob(pattern))
+        found = any(text in read(file) for file in folder.glob(pattern))
         return found or runner.poll() is not None
 
-    wait_until(there_or_dead, within_s=30)
+    def read(file: Path) -> str:
+        with contextlib.suppress(FileNotFoundError):
+            return file.read_text()
+        return ""
+
+    wait_until(there_or_dead, within_s=60)
     if runner.poll() is not None:
         pytest.fail(f"the runner ended: {runner.communicate()}")
 
@@ -77,7 +88,7 @@ def test_killed_with_9_no_worker_survives_and_the_next_command_completes(
         # The first round reaches the point that hangs, wherever it is in the order.
         wait_for(runner, fake.folder, "*.log")
         runner.kill()
-    wait_until(lambda: not marked(fake.folder), within_s=5)
+    wait_until(lambda: not marked(fake.folder), within_s=30)
     before = fake.stored()
     assert all(run.status == "ok" for run in before)
     fake.behave({})
@@ -104,7 +115,7 @@ def test_an_interrupted_runner_ends_its_workers_and_stores_nothing_half(
         wait_for(runner, fake.folder, "*.log", HANGS)
         runner.send_signal(number)
         said = runner.stderr.read()
-        assert runner.wait(timeout=10) == code
+        assert runner.wait(timeout=60) == code
     assert marked(fake.folder) == []
     assert [path.name for path in fake.folder.iterdir()] == [".lock"]
     assert "interrupted with 6 runs still due; the same command goes on" in said
@@ -120,7 +131,7 @@ def test_an_interrupt_while_data_is_prepared(fake: "Fake", make_point: MakePoint
         wait_for(runner, fake.folder, ".preparing.log")
         runner.send_signal(signal.SIGINT)
         said = runner.stderr.read()
-        assert runner.wait(timeout=10) == 130
+        assert runner.wait(timeout=60) == 130
     assert "interrupted with 1 run still due" in said
     assert fake.stored() == ()
 
@@ -136,12 +147,75 @@ def test_a_second_runner_is_refused_while_the_first_works(
             fake.run(make_point())
         assert len(marked(fake.folder)) == 1, "the other's worker must live on"
         runner.send_signal(signal.SIGINT)
-        runner.communicate(timeout=10)
+        runner.communicate(timeout=60)
     fake.behave({})
     assert fake.run(make_point()).stored == {"ok": 1}
 
 
-def test_survivors_of_the_same_folder_are_ended_and_no_others(
+def test_a_second_runner_in_another_folder_is_refused_the_same_cores(
+    fake: "Fake",
+    make_point: MakePoint,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):
+    core, *_ = cores.spread(os.sched_getaffinity(0))
+    fake.behave({"*": {"do": "hang", "say": HANGS}})
+    runner = fake.start(make_point())
+    with runner:
+        wait_for(runner, fake.folder, "*.log", HANGS)
+        other = {"results": tmp_path / "elsewhere"}
+        monkeypatch.setattr(cores, "available_cores", lambda: (core,))
+        said = f"process {runner.pid}.*core {core} .*wait for it.*taskset"
+        with pytest.raises(CoresBusyError, match=said):
+            fake.run(make_point(), **other)
+        assert not list((tmp_path / "elsewhere").rglob("*.json"))
+        # Cores of its own are no matter.
+        fake.behave({})
+        monkeypatch.setattr(cores, "available_cores", lambda: (core + 1000,))
+        assert fake.run(make_point(), **other).stored == {"ok": 1}
+        runner.send_signal(signal.SIGINT)
+        runner.communicate(timeout=60)
+    monkeypatch.setattr(cores, "available_cores", lambda: (core,))
+    assert fake.run(make_point(), **other).stored == {}
+
+
+def test_a_simulated_point_takes_all_cores_and_another_chip_none(
+    fake: "Fake", make_point: MakePoint
+):
+    for core, point in ((1, make_point("1/data=4")), (1, make_point("1/data=2"))):
+        with (
+            lock.cores_held([core], fake.cores_folder),
+            pytest.raises(CoresBusyError, match="core 1 "),
+        ):
+            fake.run(point)
+    with lock.cores_held([0, 1], fake.cores_folder):
+        fake.run(make_point("data=2/fsdp=4", chip="v5e", slice_shape=(2, 2)))
+    with lock.cores_held([1], fake.cores_folder):
+        assert fake.run(make_point()).stored == {"ok": 1}
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_file_system_without_locks_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    with (
+        pytest.raises(FolderBusyError, match=r"cannot lock .*: .*; .*--results"),
+        lock.locked(tmp_path),
+    ):
+        pass
+    with (
+        pytest.raises(CoresBusyError, match=r"by a lock in .*: .*; .*TMPDIR"),
+        lock.cores_held([0], tmp_path),
+    ):
+        pass
+    assert issubclass(FolderBusyError, BusyError)
+
+
+def test_survivors_of_the_same_results_are_ended_and_no_others(
     fake: "Fake", make_point: MakePoint, tmp_path: Path
 ):
     def sleeper(mark: str) -> subprocess.Popen[bytes]:
@@ -150,21 +224,25 @@ def test_survivors_of_the_same_folder_are_ended_and_no_others(
             env={**os.environ, survivors.MARK: mark},
         )
 
-    ours = sleeper(f"{fake.folder}:0123456789ab")
+    left, at_work = fake.results / "left", fake.results / "at_work"
+    ours = sleeper(f"{fake.folder}:0123456789ab"), sleeper(f"{left}:0123456789ab")
     others = [
-        sleeper(f"{fake.folder}2:0123456789ab"),
+        sleeper(f"{at_work}:0123456789ab"),
+        sleeper(f"{fake.results}2/fake:0123456789ab"),
         sleeper(f"{tmp_path}:0123456789ab"),
         sleeper(""),
     ]
     try:
         # A process carries its environment only once it has been replaced by exec.
-        wait_until(lambda: ours.pid in marked(fake.folder), within_s=10)
-        fake.run(make_point())
-        assert ours.wait(timeout=5) == -signal.SIGKILL
-        assert [other.poll() for other in others] == [None] * 3
-        assert "ended 1 processes of an earlier runner" in fake.output.getvalue()
+        for folder in (fake.folder, left, at_work, Path(f"{fake.results}2/fake")):
+            wait_until(lambda at=folder: marked(at), within_s=30)
+        with lock.locked(at_work):
+            fake.run(make_point())
+        assert [each.wait(timeout=30) for each in ours] == [-signal.SIGKILL] * 2
+        assert [other.poll() for other in others] == [None] * 4
+        assert "ended 2 processes of an earlier runner" in fake.output.getvalue()
     finally:
-        for process in (ours, *others):
+        for process in (*ours, *others):
             process.kill()
             process.wait()
 

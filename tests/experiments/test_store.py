@@ -1,5 +1,7 @@
 """Run files: written whole, never over another, and read whatever lies beside them."""
 
+import errno
+import io
 import json
 import math
 import os
@@ -69,6 +71,34 @@ def test_a_run_is_never_written_over(tmp_path: Path):
     store.save(tmp_path, run(1))
     with pytest.raises(FileExistsError, match="never rewritten"):
         store.save(tmp_path, run(1, status="error", reason="other"))
+    assert store.load(tmp_path).measurements == (run(1),)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_full_or_broken_disk_is_said_and_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    def fsync(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(store.os, "fsync", fsync)
+    said = f"{run(1).id}.000000000001 could not be stored in .*: {os.strerror(number)}"
+    with pytest.raises(store.NotStoredError, match=said):
+        store.save(tmp_path, run(1))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_without_a_descriptor_is_durable_once_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Remote(io.FileIO):
+        def fileno(self) -> int:
+            raise io.UnsupportedOperation("fileno")
+
+    path = type(store._epath(tmp_path))
+    monkeypatch.setattr(path, "open", lambda self, mode: Remote(self, mode))
+    store.save(tmp_path, run(1))
+    monkeypatch.undo()
     assert store.load(tmp_path).measurements == (run(1),)
 
 

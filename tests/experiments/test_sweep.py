@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from experiments.store import OTHER_FOLDERS
 from experiments.sweep import Sweep
 from experiments.sweep import chip_text
 from experiments.sweep import grid
@@ -237,3 +238,9 @@ def test_unknown_sweeps_and_files():
         load_sweep("cpu_quik")
     with pytest.raises(ValueError, match=r"no sweep file '/nowhere/x\.py'"):
         load_sweep("/nowhere/x.py")
+
+
+def test_a_sweep_is_not_named_as_a_folder_that_holds_no_runs():
+    for name in OTHER_FOLDERS:
+        with pytest.raises(ValueError, match=rf"cannot be named '{name}'.*choose"):
+            Sweep(name=name, question="?", points=(BASE,))
