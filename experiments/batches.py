@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from experiments.corpora import find_corpus
+from experiments.protocol import SYNTHETIC
 from experiments.text_dataset import open_records
 from meshes.build import named_sharding
 from models.presets import MODELS
@@ -56,7 +57,7 @@ def local_rows(sharding: jax.sharding.Sharding, shape: tuple[int, ...]) -> np.nd
 
 
 def _record_reader(point: Point, folder: Path) -> ReadRecord:
-    if point.data == "synthetic":
+    if point.data == SYNTHETIC:
         return _synthetic_reader(point)
     corpus = find_corpus(point.data, folder)
     model_vocab = MODELS[point.model].vocab_size

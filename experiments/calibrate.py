@@ -19,6 +19,7 @@ from typing import Any
 
 from experiments.cores import available_cores
 from experiments.launch.local import free_port
+from experiments.process import tethered
 from meshes.chip import Chip
 from meshes.hardware import chip_of_device_kind
 
@@ -34,8 +35,11 @@ def calibrate() -> Chip:
 
     Raises CalibrationError where a measurement fails, ValueError for an unknown device.
     """
-    found = _measure("device", cores=[available_cores()[:1]], devices=1)
-    base = chip_of_device_kind(found["device_kind"])
+    kind = _measure("device_kind", cores=[()], devices=1)["device_kind"]
+    base = chip_of_device_kind(kind)
+    # A chip of CPU is one core; what feeds another chip is not to be held to one.
+    own = available_cores()[:1] if base.platform == "cpu" else ()
+    found = _measure("device", cores=[own], devices=1)
     figures: dict[str, Any] = {
         "matmul_flops_per_s": {d: found[d] for d in ("float32", "bfloat16")},
         "hbm_bytes_per_s": found["triad"],
@@ -61,7 +65,8 @@ def ring_of_two(times_s: dict[str, float]) -> tuple[float, float]:
     """Returns (latency of a step in s, bandwidth in bytes/s) of a ring of two.
 
     From all-reduce times by payload bytes: T(V) = 2·α + V/W, the equation that
-    `meshes.collectives` predicts with.
+    `meshes.collectives` predicts with. Raises CalibrationError where the times would
+    make one of them zero or less.
     """
     (small, small_s), (large, large_s) = sorted((int(v), t) for v, t in times_s.items())
     seconds_per_byte = (large_s - small_s) / (large - small)
@@ -70,7 +75,13 @@ def ring_of_two(times_s: dict[str, float]) -> tuple[float, float]:
             f"an all-reduce of {large} bytes took {large_s:.2g} s and one of {small} "
             f"bytes {small_s:.2g} s; the machine is too busy to calibrate"
         )
-    latency_s = max(small_s - small * seconds_per_byte, 1e-9) / 2
+    latency_s = (small_s - small * seconds_per_byte) / 2
+    if latency_s <= 0:
+        raise CalibrationError(
+            f"an all-reduce of {small} bytes took {small_s:.2g} s, less than its share "
+            f"of the {large_s:.2g} s that one of {large} bytes took; the machine is "
+            "too busy to calibrate"
+        )
     return latency_s, 1 / seconds_per_byte
 
 
@@ -108,7 +119,8 @@ def _measure(
     """Returns what a microbenchmark finds that runs in one process for each `cores`."""
     coordinator = f"127.0.0.1:{free_port()}"
     environ = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}
-    command = [sys.executable, "-P", "-m", "experiments.microbenchmarks", name]
+    # None outlives this process, however that ends.
+    command = tethered(_command(name))
     processes = []
     for index, own in enumerate(cores):
         peer = [coordinator, str(index), str(len(cores))] if len(cores) > 1 else []
@@ -132,6 +144,10 @@ def _measure(
         codes = [process.returncode for process in processes]
         raise CalibrationError(f"measuring {name} failed with exit codes {codes}")
     return json.loads(outputs[0].splitlines()[-1])
+
+
+def _command(name: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "experiments.microbenchmarks", name]
 
 
 @contextlib.contextmanager

@@ -115,13 +115,21 @@ def _of_dataset(data: str, folder: Path) -> Corpus:
 
 
 def _prepared_builder(data: str, folder: Path) -> Any:
+    problem = None
     for data_dir in (str(folder), None):
         try:
             builder = tfds.builder(data, data_dir=data_dir)
-        except (tfds.core.DatasetNotFoundError, ValueError):
+        except tfds.core.DatasetNotFoundError:
+            continue
+        # TFDS answers an unknown version with an AssertionError.
+        except (ValueError, AssertionError) as error:
+            problem = " ".join(str(error).split())
             continue
         if builder.is_prepared():
             return _checked_format(data, builder)
+        problem = f"not prepared under {folder} or TFDS's own data folder"
+    if problem is not None:
+        raise ValueError(f"data {data!r} cannot be used as a TFDS dataset: {problem}")
     raise ValueError(
         f"data {data!r} is not 'text', 'text:PATH', 'synthetic' or a TFDS dataset "
         f"prepared under {folder} or TFDS's own data folder"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from experiments.corpora import find_corpus
+from experiments.protocol import SYNTHETIC
 from experiments.text_dataset import prepare_records
 from scaling.point import Point
 
@@ -21,7 +22,7 @@ def prepare(point: Point, folder: Path | str) -> None:
 
 
 def _prepare(folder: Path, seq_len: int, data: str) -> None:
-    if data != "synthetic":
+    if data != SYNTHETIC:
         prepare_records(find_corpus(data, folder), seq_len=seq_len, folder=folder)
 
 

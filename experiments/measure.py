@@ -41,7 +41,8 @@ _log = logging.getLogger(__name__)
 def measure(job: Job, events: EventWriter) -> None:
     """Runs the job to its end and reports everything, `finished` last.
 
-    Raises what went wrong; the state is on the devices and nowhere else by then.
+    Raises what went wrong, a FloatingPointError where the loss is no finite number:
+    such a loss is said in the error and is not reported as a sample.
     """
     counter = CompilationCounter()
     attached.join(job)
@@ -51,13 +52,14 @@ def measure(job: Job, events: EventWriter) -> None:
     events.phase_ended("devices")
     data = _with_first_read(batches(job.point, job.data_folder, mesh))
     events.phase_ended("data")
+    # Here, as what it takes to set up is no part of the warm-up.
+    checkpoints = _Checkpoints(job)
     train_step = build_step(job.point, mesh)
     state = jax.block_until_ready(train_step.init())
     state_bytes = state_bytes_per_device(state)
     events.phase_ended("state")
     step = _compile(train_step, job)
     events.phase_ended("compile")
-    checkpoints = _Checkpoints(job)
     loop = Loop(
         step=step,
         state=state,

@@ -1,7 +1,8 @@
 """Microbenchmarks: rates of matmul, memory and all-reduce on the attached devices.
 
-`python -P -m experiments.microbenchmarks device` (or `all_reduce`) prints one JSON
-object. Every figure is the median over blocks of calls, each block waited for.
+`python -P -m experiments.microbenchmarks device` (or `device_kind`, `all_reduce`)
+prints one JSON object. Every figure is the median over blocks of calls, each block
+waited for.
 """
 
 import json
@@ -104,12 +105,16 @@ def _calls(one_s: float) -> int:
     return from_process_0(calls) if jax.process_count() > 1 else calls
 
 
+def device_kind() -> dict[str, Any]:
+    """Returns the kind of the attached devices."""
+    return {"device_kind": jax.devices()[0].device_kind}
+
+
 def device() -> dict[str, Any]:
-    """Returns the kind of the attached devices, and rates of one."""
+    """Returns rates of one of the attached devices."""
     first = jax.devices()[0]
     sizes = MATMUL_SIZES.get(first.platform, MATMUL_SIZES["gpu"])
     return {
-        "device_kind": first.device_kind,
         "float32": matmul_flops_per_s("float32", sizes),
         "bfloat16": matmul_flops_per_s("bfloat16", sizes),
         "triad": triad_bytes_per_s(TRIAD_ELEMENTS),
@@ -135,7 +140,8 @@ def _main(arguments: list[str]) -> None:
             cluster_detection_method="deactivate",
             initialization_timeout=60,
         )
-    found = {"device": device, "all_reduce": all_reduce}[name]()
+    measured = {"device_kind": device_kind, "device": device, "all_reduce": all_reduce}
+    found = measured[name]()
     # Collectives libraries print on standard output, too: ours is the last line.
     sys.stdout.write(f"\n{json.dumps(found)}\n")
     sys.stdout.flush()

@@ -16,10 +16,8 @@ from experiments.places import Places
 from experiments.process import Child
 from experiments.process import end_all
 from experiments.process import wait_readable
+from experiments.protocol import SYNTHETIC
 from scaling.point import Point
-
-SYNTHETIC = "synthetic"
-"""Data that is made while it is read."""
 
 _TICK_S = 1.0
 _LOG_NAME = ".preparing.log"

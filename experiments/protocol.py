@@ -23,6 +23,9 @@ from scaling.measurement import MemoryPhase
 from scaling.measurement import Status
 from scaling.point import Point
 
+SYNTHETIC = "synthetic"
+"""The `Point.data` that is made while it is read, and so is not prepared."""
+
 
 class Timing(BaseModel):
     """How long a run warms up and what it times; the same for all points of a sweep."""
@@ -84,7 +87,8 @@ class Platform(BaseModel):
 class StepEnded(BaseModel):
     """A step, or the last of a block, was waited for."""
 
-    # A diverged loss is NaN, for which JSON has no number: written as "NaN", not null.
+    # `experiments.measure` ends at a loss that is no finite number and sends none. Were
+    # one sent, JSON has no number for it: it is written as "NaN" and not as null.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     event: Literal["step"] = "step"

@@ -6,8 +6,11 @@ the first and an incomplete tail is a target exactly once. The files are array_r
 which needs no TensorFlow and reads any record at once.
 """
 
+import contextlib
+import fcntl
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -24,6 +27,7 @@ MAX_TOKENS = 2**28
 bytes; the rest of a larger dataset is left out, which the log then says."""
 
 _VERSION = "1.0.0"
+_SCRATCH = ".preparing-"
 
 
 class TextTokens(
@@ -90,8 +94,8 @@ def prepare_records(corpus: Corpus, *, seq_len: int, folder: Path) -> Path:
     """Writes the records of a corpus unless they are there; returns their folder.
 
     They are written aside and renamed, so readers see all of them or none, and of two
-    writers at once the first to end wins. Raises ValueError where the corpus is
-    shorter than one record.
+    writers at once the first to end wins. What writers that were killed have left is
+    removed. Raises ValueError where the corpus is shorter than one record.
     """
     target = records_path(corpus, seq_len=seq_len, folder=folder)
     if target.exists():
@@ -102,8 +106,8 @@ def prepare_records(corpus: Corpus, *, seq_len: int, folder: Path) -> Path:
             "record; choose a shorter seq_len or more text"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".preparing-", dir=folder) as scratch:
-        _move_into_place(_write(corpus, seq_len, Path(scratch)), target)
+    with _scratch(folder) as scratch:
+        _move_into_place(_write(corpus, seq_len, scratch), target)
     return target
 
 
@@ -147,6 +151,51 @@ def _write(corpus: Corpus, seq_len: int, data_dir: Path) -> Path:
     tfds.disable_progress_bar()
     builder.download_and_prepare()
     return Path(builder.data_path)
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """Yields a folder to write in that is held while it is needed, and then removed."""
+    # While the folder above is held, no scratch is there that nobody holds yet.
+    with _held(folder, wait=True) as alone:
+        if alone:
+            _remove_abandoned(folder)
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
+        holding = contextlib.ExitStack()
+        holding.enter_context(_held(scratch, wait=False))
+    with holding:
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    for scratch in folder.glob(f"{_SCRATCH}*"):
+        # The kernel lets go of what a killed process held.
+        with _held(scratch, wait=False) as abandoned:
+            if abandoned:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Yields whether the folder is this process's own until the block ends.
+
+    False where another holds it, and where the file system keeps no locks.
+    """
+    descriptor = None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        held = True
+    except OSError:
+        held = False
+    try:
+        yield held
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _move_into_place(source: Path, target: Path) -> None:

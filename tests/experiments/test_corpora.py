@@ -131,3 +131,20 @@ def test_another_file_format_is_refused_before_it_is_read(tmp_path):
 def test_an_unknown_name(tmp_path):
     with pytest.raises(ValueError, match="data 'tekst' is not 'text'"):
         find_corpus("tekst", tmp_path)
+
+
+def test_a_name_that_tfds_cannot_read_is_told_in_its_words(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be used .* Bad Name failed\."):
+        find_corpus("Bad Name", tmp_path)
+
+
+def test_a_version_that_a_dataset_does_not_have_is_told_in_its_words(tmp_path):
+    said = r"cannot be used as a TFDS dataset: .* version 9\.9\.9, only"
+    with pytest.raises(ValueError, match=said):
+        find_corpus("mnist:9.9.9", tmp_path)
+
+
+def test_a_dataset_that_is_not_prepared_is_said_to_be_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "own"))
+    with pytest.raises(ValueError, match="TFDS dataset: not prepared under"):
+        find_corpus("mnist", tmp_path)

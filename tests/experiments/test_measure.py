@@ -4,6 +4,7 @@ import itertools
 import math
 import os
 
+import jax
 import pytest
 
 from experiments import measure
@@ -68,3 +69,28 @@ def test_every_warm_up_step_and_every_block_end_has_its_loss():
 def test_a_loss_that_is_no_number_ends_the_run(loss):
     with pytest.raises(FloatingPointError, match=f"the loss is {loss} at step 1"):
         events_of([6.0, loss, 4.0])
+
+
+def test_what_saves_checkpoints_is_set_up_before_the_state_is_there(monkeypatch):
+    """Orbax takes a second to import: no part of the warm-up, nor of anything timed."""
+
+    def stop(_: Job) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(measure, "_Checkpoints", stop)
+    monkeypatch.setattr(
+        measure.attached, "attached_devices", lambda _: jax.devices()[:1]
+    )
+    point = POINT.model_copy(update={"data": "synthetic", "checkpoint_every": 2})
+    read, write = os.pipe()
+    with os.fdopen(read) as lines:
+        try:
+            with pytest.raises(InterruptedError):
+                measure.measure(
+                    JOB.model_copy(update={"point": point}), EventWriter(write)
+                )
+        finally:
+            os.close(write)
+        events = [EVENT.validate_json(line) for line in lines]
+    phases = [event.name for event in events if event.event == "phase"]
+    assert phases == ["devices", "data"]

@@ -1,5 +1,9 @@
+import errno
 import multiprocessing
+import os
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,14 +116,64 @@ def test_two_processes_at_once(tmp_path):
     processes = [spawn.Process(target=_prepare_text, args=[tmp_path]) for _ in "ab"]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join()
+    try:
+        for process in processes:
+            process.join(timeout=300)
+    finally:
+        for process in processes:
+            process.kill()
     assert [process.exitcode for process in processes] == [0, 0]
     assert len(open_records(corpus, **arguments)) > 5000
 
 
 def _prepare_text(folder: Path) -> None:
     prepare_records(find_corpus("text", folder), seq_len=64, folder=folder)
+
+
+def test_what_a_killed_preparation_has_left_is_removed_and_nothing_else(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Event()
+    killed = spawn.Process(target=_begin, args=[tmp_path, ready])
+    killed.start()
+    try:
+        assert ready.wait(timeout=120)
+        (scratch,) = tmp_path.glob(".preparing-*")
+        # One that is at work keeps what it writes.
+        prepare_records(corpus_of("abcdefghij"), seq_len=3, folder=tmp_path)
+        assert list(tmp_path.glob(".preparing-*")) == [scratch]
+    finally:
+        killed.kill()
+        killed.join(timeout=60)
+    assert scratch.is_dir()
+    prepare_records(corpus_of("ABCDEFGHIJ"), seq_len=3, folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["text_tokens"]
+
+
+def _begin(folder: Path, ready: Any) -> None:
+    def at_work(*_: object) -> Path:
+        ready.set()
+        time.sleep(3600)
+        raise AssertionError
+
+    text_dataset._write = at_work
+    prepare_records(corpus_of("klmnopqrst"), seq_len=3, folder=folder)
+
+
+def test_where_no_locks_are_kept_records_are_written_all_the_same(
+    tmp_path, monkeypatch
+):
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    abandoned = tmp_path / ".preparing-x"
+    abandoned.mkdir()
+    monkeypatch.setattr(text_dataset.fcntl, "flock", flock)
+    prepare_records(corpus_of("abcdefghij"), seq_len=3, folder=tmp_path)
+    assert abandoned.is_dir(), "nobody can tell whether it is in use"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".preparing-x",
+        "text_tokens",
+    ]
 
 
 def test_too_little_text_is_refused(tmp_path):
