@@ -2,7 +2,7 @@
 
     python tests/faulty_worker.py --events_fd N
 
-See `tests/experiments/test_real_failures.py`.
+See `tests/experiments/test_real_failures.py` and `test_worker.py` there.
 """
 
 import os
@@ -38,6 +38,9 @@ class Saboteur(EventWriter):
         super().phase_ended(name, at_s=at_s)
         if name == "compile" and self.job.point.global_batch_size == 8192:
             leave_no_memory()
+        if name == "data" and self.job.point.model == "small":
+            # Enough to compile, too little for parameters and moments: 2.2 GB.
+            leave_no_memory(2**30)
 
 
 def strike(batch: int, *, peer: bool) -> None:
@@ -47,9 +50,9 @@ def strike(batch: int, *, peer: bool) -> None:
         os.kill(os.getpid(), signal.SIGSTOP) if peer else os.abort()
 
 
-def leave_no_memory() -> None:
+def leave_no_memory(spare_bytes: int = SPARE_BYTES) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * os.sysconf("SC_PAGE_SIZE") + SPARE_BYTES
+    limit = pages * os.sysconf("SC_PAGE_SIZE") + spare_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 

@@ -74,5 +74,15 @@ def test_several_slices_are_started_on_cpu_only(chip: str, mesh: str, can: bool)
 
 
 def test_a_free_port_can_be_bound():
+    # Another program may take one before it is bound; hardly each of twenty.
+    assert any(_can_be_bound(local.free_port()) for _ in range(20))
+
+
+def _can_be_bound(port: int) -> bool:
+    assert port > 0
     with socket.socket() as server:
-        server.bind(("127.0.0.1", local.free_port()))
+        try:
+            server.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
