@@ -125,6 +125,17 @@ def test_a_busy_folder_is_the_users_to_solve(monkeypatch):
         run("cpu_quick")
 
 
+def test_a_full_disk_is_said_without_a_traceback(monkeypatch):
+    from experiments.store import NotStoredError
+
+    def full(*_, **__):
+        raise NotStoredError("run a.b could not be stored in results: no space")
+
+    monkeypatch.setattr("experiments.runner.run_sweep", full)
+    with pytest.raises(UsageError, match="could not be stored"):
+        run("cpu_quick")
+
+
 @pytest.fixture
 def calibrated(monkeypatch):
     """Stands in for the measuring of this host."""
