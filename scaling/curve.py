@@ -30,7 +30,6 @@ from scaling.samples import PointRuns
 from scaling.samples import pool_runs
 from scaling.selection import Chosen
 from scaling.selection import choose
-from scaling.utilisation import implied_mfu
 from scaling.utilisation import mfu
 
 CurveKind = Literal["scaling", "load", "chip"]
@@ -77,6 +76,7 @@ class Curve(BaseModel):
     direction: Direction | None
     """None for a load curve."""
     regime: Regime | None
+    """None for a load curve: neither batch is held, and points of both are on it."""
     growth: str
     """`ici:AXIS`, `dcn:AXIS` or `best`; `batch` for a load curve."""
     model: str
@@ -180,7 +180,7 @@ def _curve(members: Members, by_size: Mapping[int, Sequence[PointRuns]]) -> Curv
     return Curve(
         kind="load" if members.direction is None else "scaling",
         direction=members.direction,
-        regime=one.point.regime,
+        regime=one.point.regime if members.direction is not None else None,
         growth=members.growth,
         model=one.point.model,
         chip=one.point.chip,
@@ -258,6 +258,7 @@ def _tokens_per_device(chosen: Chosen) -> float:
 
 
 def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterator[str]:
+    """Yields what is odd about the curve; timings are doubted in `stability` alone."""
     baseline = next((p.mesh for p in points if p.efficiency is not None), None)
     for each, point in zip(chosen, points, strict=True):
         place = f"mesh {point.mesh}, batch {point.global_batch_size}"
@@ -269,10 +270,3 @@ def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterato
                 f"{baseline} may be slow; check the baseline's memory and noise, "
                 "or start the curve at a larger point"
             )
-        if point.step_time_s and point.mfu is None:
-            implied = implied_mfu(each.runs.point, point.step_time_s)
-            if implied is not None:
-                yield (
-                    f"{place}: mfu {implied:.2f} is outside (0, 1], so the step time "
-                    "cannot be true; check the chip, the dtype and the timed window"
-                )

@@ -21,6 +21,7 @@ from meshes.spec import Axis
 from meshes.spec import Network
 from scaling.point import Point
 from scaling.samples import PointRuns
+from scaling.samples import as_one
 
 Direction = Literal["vertical", "horizontal"]
 _DIRECTIONS: tuple[tuple[Network, Direction], ...] = (
@@ -71,14 +72,28 @@ def scaling_members(runs: Sequence[PointRuns]) -> Iterator[Members]:
 
 
 def load_members(runs: Sequence[PointRuns]) -> Iterator[Members]:
-    """Yields the points of every load curve: one mesh, at least two batches."""
+    """Yields the points of every load curve: one mesh, at least two batches.
+
+    The regime says what a scaling curve holds and is no difference here: of one mesh
+    and batch the strong and the weak point are one program, whose runs are pooled.
+    """
     meshes = (
-        (str(each.point.mesh), each.point.slice_shape, _settings(each.point))
+        (
+            str(each.point.mesh),
+            each.point.slice_shape,
+            _settings(each.point, but=GROWS | {"regime"}),
+        )
         for each in runs
     )
     for points in _grouped(runs, meshes):
         if len({each.point.global_batch_size for each in points}) > 1:
-            yield Members(direction=None, growth="batch", points=points)
+            programs = _grouped(
+                points,
+                ((each.provenance, each.point.global_batch_size) for each in points),
+            )
+            yield Members(
+                direction=None, growth="batch", points=tuple(map(as_one, programs))
+            )
 
 
 def _grouped(
@@ -102,8 +117,8 @@ def _fixed(point: Point) -> _Key:
     return (_settings(point), batch)
 
 
-def _settings(point: Point) -> str:
-    return json.dumps(point.model_dump(mode="json", exclude=set(GROWS)), sort_keys=True)
+def _settings(point: Point, but: Iterable[str] = GROWS) -> str:
+    return json.dumps(point.model_dump(mode="json", exclude=set(but)), sort_keys=True)
 
 
 def _but(axis: Axis, network: Network, point: Point) -> _Key:

@@ -32,7 +32,13 @@ class Load(BaseModel):
     where that is not sure of any, or a measured batch has no interval."""
     limit_batch_size: int | None
     """First batch that is out of memory; None if none is."""
+    largest_batch_size: int | None
+    """Of those measured; None where none was."""
+    bounded: bool
+    """Whether two batches were measured, and each often enough for an interval."""
     fraction: float
+    series: str = ""
+    """Names the environment, as on the curve."""
 
 
 def load(curve: Curve, *, fraction: float = 0.95) -> Load:
@@ -57,8 +63,16 @@ def load(curve: Curve, *, fraction: float = 0.95) -> Load:
         best_batch_size=best and best.global_batch_size,
         saturation_batch_size=_saturation(curve, measured, fraction),
         limit_batch_size=full[0].global_batch_size if full else None,
+        largest_batch_size=measured[-1].global_batch_size if measured else None,
+        bounded=_bounded(curve, measured),
         fraction=fraction,
+        series=curve.series,
     )
+
+
+def _bounded(curve: Curve, measured: list[CurvePoint]) -> bool:
+    repeated = all(point.num_runs > 1 for point in measured)
+    return len(measured) > 1 and curve.run_noise_fraction is not None and repeated
 
 
 def _saturation(
@@ -70,7 +84,7 @@ def _saturation(
         sd=curve.run_noise_fraction,
         degrees_of_freedom=curve.degrees_of_freedom,
     )
-    if len(measured) < 2 or pooled.sd is None or min(pooled.counts) < 2:
+    if not _bounded(curve, measured):
         return None
     margins = [_low_ratios(pooled, control=control) for control in range(len(measured))]
     for i, point in enumerate(measured):

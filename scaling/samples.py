@@ -5,6 +5,7 @@ long as its slowest process. The median ignores the odd disturbed block without 
 block being dropped; the log makes ratios of step times differences.
 """
 
+import dataclasses
 import hashlib
 import math
 import statistics
@@ -106,6 +107,18 @@ def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
         for (point_id, _), group in sorted(groups.items())
         for series, pooled in sorted(_by_series(group, reached).items())
     )
+
+
+def as_one(same: Sequence[PointRuns]) -> PointRuns:
+    """Returns the runs of points that are one and the same program, as one point's.
+
+    They share series and provenance. Point, id and status are those of the newest run.
+    """
+    if len(same) == 1:
+        return same[0]
+    runs = [run for each in same for run in each.runs]
+    pooled = _point_runs(same[0].point_id, same[0].series, runs)
+    return dataclasses.replace(pooled, point_id=pooled.point.id)
 
 
 def in_time_order(runs: Iterable[Measurement]) -> list[Measurement]:

@@ -74,16 +74,22 @@ def symptoms(points: Iterable[PointRuns]) -> tuple[Symptom, ...]:
     return tuple(sorted(found, key=lambda e: (kinds.index(e.kind), -e.severity)))
 
 
-def summed_up(found: Iterable[Symptom], *, most: int | None) -> tuple[str, ...]:
+def summed_up(
+    found: Iterable[Symptom], *, most: int | None, num_points: int | None = None
+) -> tuple[str, ...]:
     """Returns the symptoms as sentences, of each kind the first `most`.
 
-    After those stands how many more points have that kind; None leaves none out.
+    After those stands how many more points have that kind; None leaves none out. What
+    all `num_points` have is one sentence, with the worst of them.
     """
     by_kind: dict[str, list[Symptom]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
     lines: list[str] = []
     for kind, members in by_kind.items():
+        if most is not None and len(members) == num_points and len(members) > 1:
+            lines.append(f"{kind} at all {len(members)} points; worst {members[0]}")
+            continue
         lines += map(str, members[:most])
         if most is not None and len(members) > most:
             others = quantity.counted(len(members) - most, "more point")
@@ -100,9 +106,10 @@ def _of_point(runs: PointRuns) -> Iterator[Symptom]:
 
 def _name(runs: PointRuns) -> str:
     point = runs.point
+    regime = ", weak" if point.regime == "weak" else ""
     return (
         f"{point.model} on {point.chip}, mesh {point.mesh}, "
-        f"batch {point.global_batch_size} ({runs.point_id})"
+        f"batch {point.global_batch_size}{regime} ({runs.point_id})"
     )
 
 

@@ -27,8 +27,10 @@ from scaling.report.marks import NEUTRAL
 from scaling.report.marks import SWATCHES
 from scaling.report.panels import Figure
 from scaling.report.projection import Projection
+from scaling.report.tables import PointRow
 from scaling.report.tables import point_rows
 from scaling.report.words import efficiency_text
+from scaling.report.words import load_text
 
 MAX_ROWS = 300
 """Points listed in the page; all of them are in `points.csv`."""
@@ -56,6 +58,8 @@ class FigureView:
     charts: tuple[Markup, ...]
     numbers: tuple[tuple[str, Curve, CurvePoint], ...]
     """Name of the series, its curve, and each point on it."""
+    spreads: tuple[str, ...]
+    """Run-to-run spread behind the intervals of each curve, in words."""
 
 
 def render_page(
@@ -87,10 +91,17 @@ def render_page(
         projected_sentences=sections.sentences(projection.verdict),
         failures=[row for row in rows if row.figures.status != "ok"][:MAX_ROWS],
         rows=rows[:MAX_ROWS],
+        shared_settings=_shared_settings(rows),
         num_rows=len(rows),
         doubts=sections.doubts(findings, most=MAX_POINTS_A_DOUBT),
         environments=sections.environment_rows(findings),
     )
+
+
+def _shared_settings(rows: Iterable[PointRow]) -> str:
+    """Returns the settings that all points have; empty where they differ."""
+    found = {settings_text(row.point) for row in rows}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _template() -> jinja2.Template:
@@ -110,6 +121,7 @@ def _template() -> jinja2.Template:
         efficiency=efficiency_text,
         settings=settings_text,
         batch=batch_text,
+        load=load_text,
     )
     environment.globals.update(
         looks=[
@@ -149,5 +161,10 @@ def _view(drawn: Drawn) -> FigureView:
             for series in figure.family.series
             for judged in series.judged
             for point in judged.curve.points
+        ),
+        spreads=sections.spreads(
+            (series.label, judged)
+            for series in figure.family.series
+            for judged in series.judged
         ),
     )

@@ -55,6 +55,28 @@ class JudgedRow:
     largest: CurvePoint | None
 
     @property
+    def lost(self) -> str:
+        """What scaling lost of a step, with the bounds that its efficiency gives it.
+
+        More than the whole throughput is no negative loss: nothing was lost, or at
+        most what the bounds leave possible.
+        """
+        at = next(
+            (p for p in self.curve.points if p.num_devices == _judged_at(self)), None
+        )
+        if at is None or self.found.lost_time_s is None:
+            return quantity.NOT_MEASURED
+        lost = quantity.seconds(self.found.lost_time_s)
+        if None in (at.step_time_s, at.efficiency_low, at.efficiency_high):
+            return lost if self.found.lost_time_s > 0 else "none"
+        most = (at.step_time_s or 0.0) * (1 - (at.efficiency_low or 0.0))
+        least = (at.step_time_s or 0.0) * (1 - (at.efficiency_high or 0.0))
+        if self.found.lost_time_s <= 0:
+            return f"none [at most {quantity.seconds(most)}]" if most > 0 else "none"
+        low = quantity.seconds(least) if least > 0 else "none"
+        return f"{lost} [{low} to {quantity.seconds(most)}]"
+
+    @property
     def outcome(self) -> str:
         """The outcome in words."""
         return OUTCOMES[self.found.outcome]
@@ -102,6 +124,11 @@ def judged_rows(judged: Iterable[Judged]) -> tuple[JudgedRow, ...]:
     return tuple(sorted(rows, key=lambda row: WORST_FIRST.index(row.found.outcome)))
 
 
+def _judged_at(row: JudgedRow) -> int | None:
+    """Returns the devices at which the lost time is: where it breaks, else the most."""
+    return row.found.first_bad_devices or (row.largest and row.largest.num_devices)
+
+
 def load_rows(curves: Iterable[Curve]) -> tuple[Load, ...]:
     """Returns where each load curve saturates and where it ends."""
     return tuple(
@@ -115,10 +142,13 @@ def doubts(findings: Findings, *, most: int | None = None) -> tuple[str, ...]:
     """Returns what makes the results doubtful, each once: symptom, then cure.
 
     What is wrong with timings comes before what is odd about curves. Of points with
-    the same kind of symptom the worst `most` are named and the others counted.
+    the same kind of symptom the worst `most` are named and the others counted; what
+    all points with figures have is said once.
     """
     curves = (warning for curve in findings.curves for warning in curve.warnings)
-    return (*summed_up(findings.symptoms, most=most), *dict.fromkeys(curves))
+    timed = sum(1 for runs in findings.runs if runs.samples)
+    found = summed_up(findings.symptoms, most=most, num_points=timed)
+    return (*found, *dict.fromkeys(curves))
 
 
 def counts(findings: Findings) -> tuple[tuple[Status, Provenance, int], ...]:
@@ -155,6 +185,20 @@ def _environment(members: Iterable[PointRuns]) -> Environment:
     seen = [run for run in runs if run.environment.device_kind is not None]
     newest = max(seen or runs, key=lambda run: (run.started_at, run.run))
     return newest.environment
+
+
+def spreads(judged: Iterable[tuple[str, Judged]]) -> tuple[str, ...]:
+    """Returns the run-to-run spread of each named curve that has one.
+
+    It makes the intervals of a curve, so that a point has others on another curve.
+    """
+    return tuple(
+        f"{name}{f' {each.curve.direction}' if each.curve.direction else ''} "
+        f"{quantity.percent(each.curve.run_noise_fraction)} "
+        f"({each.curve.degrees_of_freedom} degrees of freedom)"
+        for name, each in judged
+        if each.curve.run_noise_fraction is not None
+    )
 
 
 def interval(

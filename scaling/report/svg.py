@@ -31,6 +31,8 @@ MARGIN = 20
 HEAD = 52
 """Height of the title and the settings above the panels."""
 LEGEND_ROW = 20
+INTERVALS = "intervals: 90 %, the spread over runs pooled over all points of each curve"
+"""Why one point has different ones in two panels."""
 SWATCH_WIDTH = 36
 SWATCH_HEIGHT = 14
 
@@ -128,7 +130,8 @@ def _legend(parent: Element, figure: Figure, y: float) -> float:
         meaning = f"{provenance}: {LOOKS[provenance].meaning}"
         _text(parent, MARGIN, y + 11, meaning, size=11, colour=MUTED)
         y += LEGEND_ROW
-    return y
+    _text(parent, MARGIN, y + 11, INTERVALS, size=11, colour=MUTED)
+    return y + LEGEND_ROW
 
 
 def _swatch(

@@ -69,7 +69,7 @@ def point_rows(findings: Findings) -> tuple[PointRow, ...]:
             provenance=runs.provenance,
             series=runs.series,
             reason=runs.reason,
-            figures=on_curves.get(runs.key) or _alone(runs),
+            figures=_own(runs, on_curves.get(runs.key)),
         )
         for runs in findings.runs
     )
@@ -142,6 +142,15 @@ def _figures_by_key(curves: Iterable[Curve]) -> Mapping[PointKey, CurvePoint]:
         for point in curve.points:
             found.setdefault((point.id, curve.provenance, curve.series), point)
     return found
+
+
+def _own(runs: PointRuns, on_curve: CurvePoint | None) -> CurvePoint:
+    """Returns the figures of the point's own runs, those on its curve if they are.
+
+    A load curve pools them with those of the other regime.
+    """
+    own = on_curve is not None and on_curve.num_runs <= len(runs.samples)
+    return on_curve if on_curve is not None and own else _alone(runs)
 
 
 def _alone(runs: PointRuns) -> CurvePoint:

@@ -8,6 +8,7 @@ from scaling.report import sections
 from scaling.report.findings import Findings
 from scaling.report.plain import plain
 from scaling.report.words import efficiency_text
+from scaling.report.words import load_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +37,8 @@ def print_report(findings: Findings, console: "Console | None" = None) -> None:
     out = console or Console(highlight=False)
     shown = [curve for curve in findings.curves if curve.kind == "scaling"]
     for number, curve in enumerate(shown[:MAX_CURVES]):
-        out.print(_table(curve, show_header=number == 0))
+        environment = _environment(findings, curve.series)
+        out.print(_table(curve, environment=environment, show_header=number == 0))
     if len(shown) > MAX_CURVES:
         out.print(f"… and {len(shown) - MAX_CURVES} more curves, in points.csv")
     for line in (*_loads(findings), *_failures(findings), *_doubts(findings)):
@@ -49,14 +51,20 @@ def print_report(findings: Findings, console: "Console | None" = None) -> None:
         out.print(about + Text(plain(sentence.says)))
 
 
-def _table(curve: Curve, *, show_header: bool) -> "Table":
+def _environment(findings: Findings, series: str) -> str:
+    """Returns the name of an environment where there are several to tell apart."""
+    several = len({each.series for each in findings.curves}) > 1
+    return f", environment {series}" if several else ""
+
+
+def _table(curve: Curve, *, environment: str, show_header: bool) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     judged = "" if curve.provenance != "simulated" else ", not judged"
     title = (
         f"{curve.direction}, {curve.regime}, {curve.growth}: {curve.model} on "
-        f"{curve.chip} ({curve.provenance}{judged})"
+        f"{curve.chip} ({curve.provenance}{judged}{environment})"
     )
     table = Table(
         title=Text(plain(title), style="bold"),
@@ -85,9 +93,8 @@ def _table(curve: Curve, *, show_header: bool) -> "Table":
 
 def _loads(findings: Findings) -> list[str]:
     return [
-        f"load on {row.mesh} ({row.model} on {row.chip}): saturates at batch "
-        f"{row.saturation_batch_size or quantity.NOT_MEASURED}, out of memory at "
-        f"{row.limit_batch_size or quantity.NOT_MEASURED}"
+        f"load on {row.mesh} ({row.model} on {row.chip}"
+        f"{_environment(findings, row.series)}): {load_text(row)}"
         for row in sections.load_rows(findings.curves)
     ][:MAX_CURVES]
 
@@ -109,5 +116,6 @@ def _doubts(findings: Findings) -> list[str]:
     found = sections.doubts(findings, most=1)
     lines = [f"doubt: {doubt}" for doubt in found[:MAX_DOUBTS]]
     if len(found) > MAX_DOUBTS:
-        lines.append(f"… and {len(found) - MAX_DOUBTS} more doubts, in --json")
+        more = quantity.counted(len(found) - MAX_DOUBTS, "more doubt")
+        lines.append(f"… and {more}, in --json")
     return lines

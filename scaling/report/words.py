@@ -3,6 +3,7 @@
 from scaling import quantity
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
+from scaling.load import Load
 
 
 def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
@@ -19,6 +20,29 @@ def point_text(curve: Curve, point: CurvePoint, reason: str | None) -> str:
     runs = quantity.counted(point.num_runs, "run")
     parts.append(f"{curve.provenance}, {runs}" if point.num_runs else curve.provenance)
     return ", ".join(parts)
+
+
+def load_text(found: Load) -> str:
+    """Returns in words from which batch on a mesh is busy, and where memory ends."""
+    full = found.limit_batch_size
+    ends = f"out of memory at batch {full}" if full else "no batch ran out of memory"
+    return f"{_busy_text(found)}; {ends}"
+
+
+def _busy_text(found: Load) -> str:
+    busy, largest = found.saturation_batch_size, found.largest_batch_size
+    if largest is None:
+        return "no batch has a result"
+    if not found.bounded:
+        return (
+            f"measured up to batch {largest}, busy or not is not known: it takes two "
+            "batches with 2 runs each (--repeats 5)"
+        )
+    if busy is None:
+        return f"not surely saturated up to batch {largest}"
+    if busy == largest:
+        return f"not surely saturated below batch {largest}, the largest measured"
+    return f"busy from batch {busy} on"
 
 
 def efficiency_text(point: CurvePoint) -> str:

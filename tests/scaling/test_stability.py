@@ -155,6 +155,17 @@ def test_the_worst_points_of_a_kind_are_named_and_the_others_counted(lab, point)
     assert summed_up(found[:3], most=2)[-1] == "drift within runs at 1 more point"
 
 
+def test_what_all_points_have_is_one_sentence(lab, point):
+    runs = [lab.run(point(global_batch_size=batch, regime="weak")) for batch in (2, 4)]
+    found = symptoms(pool_runs(runs))
+    (line,) = summed_up(found, most=1, num_points=2)
+    assert line.startswith("too few runs at all 2 points; worst tiny on v5e, mesh 1/1")
+    assert ", weak (" in line
+    # A list of all names each, and so does one of points that are not all.
+    assert len(summed_up(found, most=None, num_points=2)) == 2
+    assert "at all" not in summed_up(found, most=1, num_points=3)[0]
+
+
 def test_a_block_that_no_process_timed_is_no_block(lab, point):
     blocks = (*[Block(steps=2, elapsed_s=(0.2,))] * 7, Block(steps=2, elapsed_s=()))
     runs = [lab.run(point(), blocks=blocks, warm_up_s=(0.1,)) for _ in range(3)]

@@ -151,12 +151,77 @@ def test_doubts_and_unreadable_files_are_shown(findings, new_story, parsed):
 
 def test_doubts_about_timings_are_shown_and_do_not_drown_the_reader(new_story):
     story = new_story()
+    story.run("1/1", 64, step_time_s=0.1)
     for batch in range(1, 21):
         story.run("1/1", batch, step_time_s=0.1, repeats=1)
     page = rendered(find(story.measurements))
     assert page.count("1 run has no interval; repeat with --repeats 5") == 3
     assert "too few runs at 17 more points" in page
     assert 'href="#doubts"' in page
+
+
+def test_a_doubt_about_all_points_is_said_once(new_story):
+    story = new_story()
+    for batch in range(1, 21):
+        story.run("1/1", batch, step_time_s=0.1, repeats=1, regime="weak")
+    page = rendered(find(story.measurements))
+    assert page.count("1 run has no interval; repeat with --repeats 5") == 1
+    assert "too few runs at all 20 points; worst tiny on cpu, mesh 1/1, batch" in page
+
+
+def test_an_impossible_utilisation_is_one_doubt(new_story):
+    story = new_story()
+    for mesh in ("1/1", "1/data=2"):
+        story.run(mesh, 16, step_time_s=1e-7)
+    runs = []
+    for run in story.measurements:
+        point = run.point.model_copy(update={"chip": "v5e"})
+        runs.append(run.model_copy(update={"point": point, "id": point.id}))
+    found = [each for each in sections.doubts(find(runs), most=1) if "peak" in each]
+    assert len(found) == 1
+    assert "blocks above the peak FLOP/s at all 2 points" in found[0]
+    assert not any("mfu" in each for each in sections.doubts(find(runs)))
+
+
+def test_settings_are_said_once_where_all_points_share_them(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    story.run("1/data=2", 16, step_time_s=0.06)
+    page = rendered(find(story.measurements))
+    assert "All have the same settings: seq_len 128, compute_dtype float32" in page
+    assert "<th>settings</th>" not in page
+    point = story.measurements[-1].point.model_copy(update={"remat": "full"})
+    other = story.measurements[-1].model_copy(update={"point": point, "id": point.id})
+    page = rendered(find([*story.measurements, other]))
+    assert "All have the same settings" not in page
+    assert "remat full</td>" in page
+
+
+def test_what_was_not_lost_is_none_and_never_negative(new_story):
+    story = new_story()
+    story.run("1/1", 16, step_time_s=0.1)
+    story.run("1/data=2", 16, step_time_s=0.0499)
+    story.run("data=2/1", 16, step_time_s=0.08)
+    rows = sections.judged_rows(find(story.measurements).judged)
+    lost = {row.found.direction: row.lost for row in rows}
+    # Efficiency 1.00 [0.99, 1.01]: what the bounds leave is under 1 ms of 50.
+    assert re.fullmatch(r"none \[at most .* [mµ]s\]", lost["vertical"]), lost
+    # Of 80 ms a lossless step would take 50.
+    assert re.fullmatch(r"30\S* ms \[2\S* ms to 3\S* ms\]", lost["horizontal"]), lost
+    single = [*story.measurements[:1], *story.measurements[5:6]]
+    (row,) = sections.judged_rows(find(single).judged)
+    assert row.lost == "none" or row.lost.endswith("s")
+    assert "-" not in row.lost
+
+
+def test_the_spread_behind_the_intervals_stands_below_each_figure(page):
+    assert page.count("has another interval on each. Spread: ") == 3
+    assert re.search(r"data axis vertical \d+\.\d % \(\d+ degrees of freedom\)", page)
+
+
+def test_the_load_is_said_in_words(page):
+    assert "busy from batch 32 on" in page or "not surely saturated" in page
+    assert "out of memory at batch 64" in page
 
 
 def test_the_environment_is_of_a_run_that_saw_a_device(new_story):

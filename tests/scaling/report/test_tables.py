@@ -85,6 +85,21 @@ def test_each_point_is_listed_once_with_the_figures_of_its_own_axis(findings):
     assert data.figures.num_runs == 5
 
 
+def test_a_point_is_listed_with_its_own_runs_not_those_of_the_other_regime(new_story):
+    story = new_story()
+    for batch in (16, 32):
+        story.run("1/1", batch, step_time_s=0.1, repeats=2)
+    story.run("1/1", 16, step_time_s=0.4, repeats=3, regime="weak")
+    found = find(story.measurements)
+    (curve,) = found.curves
+    assert [point.num_runs for point in curve.points] == [5, 2]
+    rows = {(r.point.regime, r.point.global_batch_size): r for r in point_rows(found)}
+    assert rows["strong", 16].figures.num_runs == 2
+    assert rows["weak", 16].figures.num_runs == 3
+    assert rows["strong", 16].figures.step_time_s == pytest.approx(0.1, rel=0.1)
+    assert rows["weak", 16].figures.step_time_s == pytest.approx(0.4, rel=0.1)
+
+
 def test_an_impossible_utilisation_is_not_listed_as_measured(new_story):
     story = new_story()
     story.run("1/1", 16, step_time_s=0.1, repeats=2)

@@ -55,6 +55,7 @@ def test_a_reason_cannot_paint_or_move_the_cursor(new_story):
 
 def test_doubts_are_few_and_stand_before_the_verdict(new_story):
     story = new_story()
+    story.run("1/1", 64, step_time_s=0.1)
     for batch in range(1, 21):
         story.run("1/1", batch, step_time_s=0.1, repeats=1)
     found = find(story.measurements)
@@ -63,6 +64,29 @@ def test_doubts_are_few_and_stand_before_the_verdict(new_story):
     assert "1 run has no interval; repeat with --repeats 5" in text
     assert "doubt: too few runs at 19 more points" in text
     assert text.index("19 more points") < text.index(found.verdict)
+
+
+def test_a_load_says_where_it_is_busy_and_whether_memory_ended(new_story):
+    story = new_story()
+    for batch, rate in ((8, 50), (16, 100), (32, 101)):
+        story.run("1/1", batch, step_time_s=batch / rate)
+    text = " ".join(printed(find(story.measurements)).split())
+    assert (
+        "load on 1/1 (tiny on cpu): busy from batch 16 on; no batch ran out of memory"
+    ) in text
+    assert ", environment " not in text
+
+
+def test_environments_are_named_where_there_are_several(new_story):
+    old = new_story()
+    new = new_story(old.environment.model_copy(update={"code_hash": "f" * 16}))
+    for story in (old, new):
+        for mesh, batch in (("1/1", 16), ("1/data=2", 16), ("1/1", 32)):
+            story.run(mesh, batch, step_time_s=0.1)
+    found = find([*old.measurements, *new.measurements])
+    text = " ".join(printed(found).split())
+    for series in {each.series for each in found.curves}:
+        assert text.count(f", environment {series})") == 2
 
 
 def test_nothing_measured_says_so():
