@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from pathlib import Path
 
+from scaling.measurement import POOLED_DISTRIBUTIONS
 from scaling.measurement import Environment
 
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
@@ -83,6 +84,23 @@ def parent_environment(*, num_cores: int, environ: Mapping[str, str]) -> Environ
         hostname=socket.gethostname(),
         num_cores=num_cores,
     )
+
+
+def what_differs(before: Environment, now: Environment) -> str:
+    """Returns in words what keeps a stored run from counting in today's environment."""
+    found = [
+        f"{name} {before.versions.get(name) or 'absent'}, now "
+        f"{now.versions.get(name) or 'absent'}"
+        for name in POOLED_DISTRIBUTIONS
+        if before.versions.get(name) != now.versions.get(name)
+    ]
+    names = sorted({*before.flags, *now.flags})
+    found += [n for n in names if before.flags.get(n) != now.flags.get(n)]
+    if before.host_cpu_model != now.host_cpu_model:
+        found.append(f"{before.host_cpu_model}, now {now.host_cpu_model}")
+    if before.code_hash != now.code_hash:
+        found.append("the toolkit's measuring code")
+    return "; ".join(found)
 
 
 def resume_key(environment: Environment) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ from scaling.predict import predict
 if TYPE_CHECKING:
     from rich.table import Table
 
-RUN_OVERHEAD_S = {"cpu": 4.0, "gpu": 60.0, "tpu": 60.0}
+RUN_OVERHEAD_S = {"cpu": 8.0, "gpu": 60.0, "tpu": 60.0}
 """A run's start, state, compilation and exit. On CPU as `cpu_quick` took on 2 cores;
 elsewhere a guess: compiling a large model takes a minute or more."""
 WARM_UP_STEPS = 5
@@ -104,16 +104,18 @@ def host_memory_bytes() -> int | None:
 def wall_time_s(planned: Iterable[PlannedPoint], sweep: Sweep) -> float:
     """Returns about how long all runs of the points that can run take.
 
-    As if nothing were stored yet. Where a CPU has fewer cores than a point has
-    devices, the point is simulated and run once.
+    As if nothing were stored yet.
     """
-    cores = num_cores()
     return sum(
-        _run_s(row, sweep.timing)
-        * (1 if row.chip == "cpu" and row.num_devices > cores else sweep.repeats)
+        _run_s(row, sweep.timing) * num_runs(row, sweep)
         for row in planned
         if row.status == "ok"
     )
+
+
+def num_runs(row: PlannedPoint, sweep: Sweep) -> int:
+    """Returns the runs of a point that can run; a simulated one has a single one."""
+    return 1 if _is_simulated(row.chip, row.num_devices) else sweep.repeats
 
 
 def print_plan(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> None:
@@ -151,6 +153,9 @@ def _planned(point: Point, chip: Chip) -> PlannedPoint:
             reason=reason,
             predicted=predicted,
         )
+    if _is_simulated(point.chip, point.mesh.num_devices):
+        # Its devices take turns on the cores: what a core each would do says nothing.
+        predicted = predicted.without_times()
     if predicted.fits:
         return _row(point, status="ok", predicted=predicted)
     return _row(
@@ -219,7 +224,6 @@ def _table(rows: Iterable[PlannedPoint]) -> "Table":
 
 def _cells(row: PlannedPoint) -> tuple[str, ...]:
     predicted = row.predicted
-    limit = predicted and predicted.limited_by
     return (
         row.mesh,
         str(row.num_devices),
@@ -230,8 +234,22 @@ def _cells(row: PlannedPoint) -> tuple[str, ...]:
             predicted and predicted.step_time_low_s,
             predicted and predicted.step_time_high_s,
         ),
-        f"{row.status}, {limit}" if row.status == "ok" and limit else row.status,
+        _status(row),
     )
+
+
+def _status(row: PlannedPoint) -> str:
+    if row.status != "ok":
+        return row.status
+    if _is_simulated(row.chip, row.num_devices):
+        return "ok, simulated"
+    limit = row.predicted and row.predicted.limited_by
+    return f"ok, {limit}" if limit else "ok"
+
+
+def _is_simulated(chip_name: str, num_devices: int) -> bool:
+    """Whether devices of a CPU would share this host's cores."""
+    return hardware.chip(chip_name).platform == "cpu" and num_devices > num_cores()
 
 
 def _expectation(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> str:
@@ -239,5 +257,6 @@ def _expectation(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> str:
     text = f"{feasible} of {len(planned)} points can run"
     if not feasible:
         return text
+    runs = sum(num_runs(row, sweep) for row in planned if row.status == "ok")
     duration = quantity.seconds(wall_time_s(planned, sweep))
-    return f"{text}; {sweep.repeats} runs of each take about {duration}"
+    return f"{text}; {quantity.counted(runs, 'run')} take about {duration}"

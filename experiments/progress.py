@@ -7,7 +7,9 @@ run that takes long says so in a line of its own now and then.
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import TextIO
@@ -17,6 +19,7 @@ from experiments.summary import RunSummary
 from scaling import quantity
 from scaling.measurement import Measurement
 from scaling.point import Point
+from scaling.samples import LONG_WARM_UP_FRACTION
 from scaling.samples import run_statistic
 from scaling.samples import usable
 from scaling.utilisation import mfu
@@ -98,7 +101,7 @@ class Progress:
     def finish(self, summary: RunSummary) -> None:
         """Writes what the sweep came to."""
         self.close()
-        for line in summary_lines(summary):
+        for line in summary_lines(summary, self._labels):
             self._line(line)
 
     def close(self) -> None:
@@ -148,7 +151,7 @@ class Progress:
 
 def labels(points: Sequence[Point]) -> dict[str, str]:
     """Returns one text of equal width for each point: chip, mesh, batch, and the
-    model and sequence length where they differ between the points."""
+    model, sequence length and regime where these differ between the points."""
     columns = [
         [point.chip for point in points],
         [str(point.mesh) for point in points],
@@ -158,6 +161,8 @@ def labels(points: Sequence[Point]) -> dict[str, str]:
         columns.insert(0, [point.model for point in points])
     if len({point.seq_len for point in points}) > 1:
         columns.append([f"T={point.seq_len}" for point in points])
+    if len({point.regime for point in points}) > 1:
+        columns.append([point.regime for point in points])
     widths = [max(map(len, column)) for column in columns]
     return {
         point.id: "  ".join(
@@ -183,8 +188,10 @@ def result(run: Measurement) -> str:
     return "  ".join(texts)
 
 
-def summary_lines(summary: RunSummary) -> list[str]:
-    """Returns what is said at the end of a sweep."""
+def summary_lines(summary: RunSummary, labels: Mapping[str, str]) -> list[str]:
+    """Returns what is said at the end of a sweep; `labels` are the points' by id."""
+    if not summary.stored and not summary.num_left:
+        return [_nothing_was_due(summary)]
     runs = ", ".join(f"{number} {status}" for status, number in summary.stored.items())
     lines = [
         f"{quantity.counted(sum(summary.stored.values()), 'run')} stored in "
@@ -198,11 +205,8 @@ def summary_lines(summary: RunSummary) -> list[str]:
         f"{whole(summary.wall_s)} in all, of which harness "
         f"{quantity.percent(summary.overhead_fraction)}: {parts}"
     )
-    for point_id, fraction in summary.long_warm_ups.items():
-        lines.append(
-            f"warm-up of {point_id} took {quantity.percent(fraction)} of its timed "
-            "window; more blocks would make it matter less"
-        )
+    if summary.long_warm_ups:
+        lines.append(_long_warm_ups(summary, labels))
     if summary.interrupted_by is not None:
         lines.append(
             f"interrupted with {quantity.counted(summary.num_left, 'run')} still due; "
@@ -214,6 +218,32 @@ def summary_lines(summary: RunSummary) -> list[str]:
             "the same command goes on from here"
         )
     return lines
+
+
+def _nothing_was_due(summary: RunSummary) -> str:
+    statuses = Counter(status or "not run" for status in summary.statuses.values())
+    found = ", ".join(f"{number} {status}" for status, number in statuses.items())
+    return (
+        f"nothing was due: {summary.folder} has all runs of "
+        f"{quantity.counted(len(summary.statuses), 'point')} ({found}); --repeats asks "
+        "for more of them, --retry STATUS for those of a status again"
+    )
+
+
+def _long_warm_ups(summary: RunSummary, labels: Mapping[str, str]) -> str:
+    """Returns one sentence; a dozen points that warm up long are one fact, not twelve.
+
+    What can be done is the sweep's: its `timing` says how many blocks are timed.
+    """
+    longest = max(summary.long_warm_ups, key=summary.long_warm_ups.__getitem__)
+    where = " ".join(labels.get(longest, longest).split())
+    return (
+        f"warm-up took up to {quantity.percent(summary.long_warm_ups[longest])} of the "
+        f"timed window ({where}), and over {quantity.percent(LONG_WARM_UP_FRACTION)} "
+        f"at {len(summary.long_warm_ups)} of "
+        f"{quantity.counted(len(summary.statuses), 'point')}; more blocks in the "
+        "sweep's `timing` would make it matter less"
+    )
 
 
 def whole(duration_s: float) -> str:

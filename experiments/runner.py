@@ -19,6 +19,7 @@ from experiments import store
 from experiments import survivors
 from experiments.environment import parent_environment
 from experiments.environment import resume_key
+from experiments.environment import what_differs
 from experiments.execution import Executed
 from experiments.execution import Setting
 from experiments.execution import execute
@@ -46,6 +47,8 @@ from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.measurement import Status
 from scaling.point import Point
+from scaling.quantity import counted
+from scaling.samples import in_time_order
 
 
 def run_sweep(
@@ -142,6 +145,8 @@ class _Sweep:
         self._turns: list[Turn] = []
         self._num_ended = 0
         self._preempted: set[Turn] = set()
+        self._wrong_platforms: dict[str, Measurement] = {}
+        """By chip, the run that found it not to be attached: no other will find it."""
         with self._account.part("planning"):
             self._environment = parent_environment(
                 num_cores=core_list.num_cores(), environ=os.environ
@@ -155,7 +160,9 @@ class _Sweep:
             store.remove_unfinished(places.work)
             loaded = store.load(places.store)
             self._take_stored(loaded.measurements, tuple(retry))
-            self._progress.begin(self._points, self._notes(loaded.problems, left))
+            notes = self._notes(loaded.problems, left)
+            notes += self._passed_over(loaded.measurements)
+            self._progress.begin(self._points, notes)
             self._settle_without_run()
             due = {
                 point: schedule.runs_due(
@@ -229,6 +236,22 @@ class _Sweep:
         notes.append(f"order of the runs by the seed {self._seed!r}")
         return notes
 
+    def _passed_over(self, stored: Sequence[Measurement]) -> list[str]:
+        """Returns a sentence where stored runs do not count, being of another time."""
+        key = resume_key(self._environment)
+        others = [
+            run.environment
+            for run in in_time_order(stored)
+            if run.id in self._done and resume_key(run.environment) != key
+        ]
+        if not others:
+            return []
+        return [
+            f"{counted(len(others), 'stored run')} of another environment "
+            f"{'stays' if len(others) == 1 else 'stay'} and will not be pooled with "
+            f"today's ({what_differs(others[-1], self._environment)})"
+        ]
+
     def _settle_without_run(self) -> None:
         """Records every point that cannot run, once."""
         for point in self._points:
@@ -248,6 +271,10 @@ class _Sweep:
                 self._turns, elapsed_s=elapsed_s
             ),
         )
+        if (other := self._wrong_platforms.get(point.chip)) is not None:
+            reason = f"as point {other.id}: {other.reason}"
+            self._end_turn(turn, self._not_run(point, "wrong_platform", reason))
+            return True
         if (smaller := schedule.dominating(point, self._exhausted())) is not None:
             reason = (
                 f"dominated by {smaller.id}: out of memory at batch "
@@ -278,6 +305,8 @@ class _Sweep:
             return False
         self._account.add_run(run, total_s=executed.total_s)
         self._forecast.learn([run])
+        if run.status == "wrong_platform":
+            self._wrong_platforms[run.point.chip] = run
         self._end_turn(turn, run, executed)
         return True
 

@@ -14,6 +14,7 @@ from experiments.environment import resume_key
 from scaling.measurement import Measurement
 from scaling.measurement import Status
 from scaling.point import Point
+from scaling.samples import in_time_order
 
 REPEATED: frozenset[Status] = frozenset({"ok", "crash"})
 """After any other final status a point has no further runs: the next would end the
@@ -40,7 +41,7 @@ def counted(
     """
     dropped = {"preempted", *retry}
     result: dict[str, list[Measurement]] = {}
-    for run in sorted(runs, key=lambda run: (run.started_at, run.run)):
+    for run in in_time_order(runs):
         if run.status not in dropped and resume_key(run.environment) == key:
             result.setdefault(run.id, []).append(run)
     return result

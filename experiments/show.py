@@ -38,8 +38,10 @@ def known(
     """Returns what is known of one name, or of every name of the topic.
 
     `seq_len` is that of a model's FLOPs; its own context if None. Raises ValueError
-    for an unknown name, with the nearest.
+    for an unknown name, with the nearest, and for a `seq_len` of what is no model.
     """
+    if seq_len is not None and topic != "models":
+        raise ValueError(f"--seq_len {seq_len} is for models; {topic} have none")
     match topic:
         case "models":
             if name is not None:

@@ -97,7 +97,7 @@ def _listed(item: Any) -> str:
 
 def _sweeps(rows: list[Row]) -> Table:
     return _table(
-        ("sweep", "runs", "question"),
+        ("sweep", "points × runs", "question"),
         (
             (row["name"], f"{row['num_points']} × {row['repeats']}", row["question"])
             for row in rows

@@ -36,6 +36,16 @@ MemoryPhase = Literal["compile", "run", "host"]
 Provenance = Literal["measured", "simulated", "compiled", "analytic", "published"]
 
 
+POOLED_DISTRIBUTIONS = (
+    "jax",
+    "jaxlib",
+    "libtpu",
+    "jax-cuda12-plugin",
+    "jax-cuda13-plugin",
+)
+"""Whose versions decide whether runs may be pooled."""
+
+
 class Environment(BaseModel):
     """What a run ran on. Runs may be pooled only where `pooling_key` is equal."""
 
@@ -60,9 +70,8 @@ class Environment(BaseModel):
     @property
     def pooling_key(self) -> tuple[object, ...]:
         """Returns what must agree before two runs of a point may be pooled."""
-        plugins = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda13-plugin")
         return (
-            tuple((name, self.versions.get(name)) for name in plugins),
+            tuple((name, self.versions.get(name)) for name in POOLED_DISTRIBUTIONS),
             self.device_kind,
             self.host_cpu_model,
             tuple(sorted(self.flags.items())),

@@ -62,6 +62,11 @@ class Prediction(BaseModel):
         available = self.available_hbm_bytes
         return available is None or self.peak_hbm_bytes <= available
 
+    def without_times(self) -> "Prediction":
+        """Returns what is known of memory alone."""
+        times = set(Prediction.model_fields) - {"peak_hbm_bytes", "available_hbm_bytes"}
+        return self.model_copy(update=dict.fromkeys(times))
+
 
 def predict(point: Point, chip: Chip) -> Prediction:
     """Returns what a step of a feasible point takes on `chip`.

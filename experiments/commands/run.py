@@ -23,7 +23,8 @@ SUMMARY = "measure a sweep; the same command goes on after a stop"
 EXAMPLES = """\
 Every run is a fresh process and becomes one file, DIR/SWEEP/POINT.RUN.json.
 What is stored is not measured again, so a stopped sweep goes on where it was.
-Exit code 0 once every point has a final status, whatever it is.
+Exit code 0 once every point has a final status, whatever it is, or --max_time_s
+is over; with --strict 3 unless every point is ok.
 
 examples:
   scaling run cpu_quick

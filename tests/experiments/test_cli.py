@@ -128,6 +128,7 @@ def test_every_example_of_the_help_is_understood():
         (("show", "chips", "v5"), ("'v5'", "'v5e'", "'v5p'")),
         (("show", "curves", "mpt"), ("'mpt'", "mpt-30b-h100")),
         (("show", "models", "tiny", "--seq_len", "0"), ("--seq_len '0'",)),
+        (("show", "chips", "--seq_len", "4"), ("--seq_len 4", "is for models")),
         (("run", "cpu_quick", "--repeats", "-1"), ("--repeats '-1'",)),
         (("run", "cpu_quick", "--timeout_s", "soon"), ("--timeout_s 'soon'",)),
         (("run", "cpu_quick", "--hang_s", "nan"), ("--hang_s 'nan'",)),

@@ -169,3 +169,21 @@ def test_the_processor_s_name(tmp_path: Path):
     cpuinfo.write_text("processor\t: 0\nmodel name\t: A Fast One @ 3 GHz\n")
     assert environment.host_cpu_model(cpuinfo) == "A Fast One @ 3 GHz"
     assert environment.host_cpu_model(tmp_path / "none")
+
+
+def test_what_differs_is_named_by_what_it_is():
+    before = environment.parent_environment(num_cores=2, environ={})
+    now = before.model_copy(
+        update={
+            "versions": before.versions | {"jax": "99"},
+            "flags": before.flags | {"XLA_FLAGS": "--new"},
+            "host_cpu_model": "another",
+            "code_hash": "another",
+        }
+    )
+    said = environment.what_differs(before, now)
+    assert f"jax {before.versions['jax']}, now 99" in said
+    assert "XLA_FLAGS" in said
+    assert "now another" in said
+    assert said.endswith("the toolkit's measuring code")
+    assert environment.what_differs(before, before) == ""

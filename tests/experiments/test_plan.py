@@ -113,7 +113,7 @@ def test_the_text_gives_reasons_and_the_time(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "tiny on cpu, 128 tokens, strong" in text
     assert "1/tensor=4, batch 8: kv_heads 2 does not divide" in text
-    assert "2 of 3 points can run; 3 runs of each take about" in text
+    assert "2 of 3 points can run; 6 runs take about" in text
 
 
 def test_a_point_on_cpu_that_this_host_cannot_hold_is_out_of_host_memory(monkeypatch):
@@ -133,3 +133,19 @@ def test_a_point_on_cpu_that_this_host_cannot_hold_is_out_of_host_memory(monkeyp
 def test_calibrations_may_lie_in_a_bucket():
     path = calibration_path("gs://bucket/results", "cpu", host="h")
     assert os.fspath(path) == "gs://bucket/results/chips/h-cpu.json"
+
+
+def test_what_shares_cores_is_called_simulated_and_gets_no_time(capsys, monkeypatch):
+    monkeypatch.setattr(planning, "num_cores", lambda: 2)
+    sweep = sweep_of("1/data=2", "1/data=4")
+    chips = {"cpu": calibrated()}
+    honest, simulated = planning.plan(sweep, chips)
+    assert honest.predicted is not None
+    assert honest.predicted.step_time_s is not None
+    assert simulated.predicted is not None
+    assert simulated.predicted.step_time_s is None
+    assert simulated.predicted.peak_hbm_bytes > 0
+    planning.print_plan((honest, simulated), sweep)
+    text = capsys.readouterr().out
+    assert "ok, simulated" in text
+    assert "2 of 2 points can run; 4 runs take about" in text

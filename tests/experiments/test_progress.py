@@ -137,14 +137,41 @@ def test_the_end_tells_the_split_and_how_to_go_on():
         wall_s=200.0,
         useful_s=180.0,
         parts_s={"planning": 5.0, "exits": 15.0},
-        long_warm_ups={"abc": 0.5},
+        long_warm_ups={"a": 0.5, "b": 0.4},
         num_left=2,
         interrupted_by=2,
     )
-    assert progress.summary_lines(summary) == [
+    assert progress.summary_lines(summary, {"a": "cpu  1/1  B=8 "}) == [
         "4 runs stored in results/s: 3 ok, 1 hang",
         "3 min 20 s in all, of which harness 10.0 %: planning 5 s, exits 15 s",
-        "warm-up of abc took 50.0 % of its timed window; more blocks would make it "
-        "matter less",
+        "warm-up took up to 50.0 % of the timed window (cpu 1/1 B=8), and over 30.0 % "
+        "at 2 of 2 points; more blocks in the sweep's `timing` would make it matter "
+        "less",
         "interrupted with 2 runs still due; the same command goes on from here",
     ]
+
+
+def test_a_command_with_nothing_to_do_says_so():
+    summary = RunSummary(
+        sweep="s",
+        folder="results/s",
+        seed="x",
+        statuses={"a": "ok", "b": "ok", "c": "wrong_platform"},
+        stored={},
+        wall_s=0.1,
+        useful_s=0.0,
+        parts_s={"planning": 0.1},
+    )
+    (line,) = progress.summary_lines(summary, {})
+    assert line.startswith(
+        "nothing was due: results/s has all runs of 3 points (2 ok, 1 wrong_platform)"
+    )
+    assert "--retry STATUS" in line
+
+
+def test_the_regime_is_told_where_points_differ_by_nothing_else(make_point):
+    strong, weak = make_point(), make_point(regime="weak")
+    found = progress.labels([strong, weak])
+    assert found[strong.id].split()[-1] == "strong"
+    assert found[weak.id].split()[-1] == "weak"
+    assert "strong" not in progress.labels([strong])[strong.id]

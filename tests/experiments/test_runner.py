@@ -537,6 +537,38 @@ def test_runs_of_another_environment_stay_and_do_not_count(
     assert fake.run(make_point()).stored == {}
 
 
+def test_what_keeps_stored_runs_from_counting_is_said(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    point = make_point()
+    fake.run(point)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    fake.run(point)
+    said = fake.output.getvalue()
+    assert (
+        "1 stored run of another environment stays and will not be pooled with "
+        "today's (XLA_FLAGS)" in said
+    )
+    assert said.count("another environment") == 1
+
+
+def test_what_is_not_attached_is_looked_for_once(fake: "Fake", make_point: MakePoint):
+    failed = {"status": "wrong_platform", "reason": "no TPU here"}
+    fake.behave({"*": {"do": "failed", "failed": failed}})
+    points = [make_point("1/1", batch) for batch in (1, 2, 3)]
+    summary = fake.run(*points, repeats=2)
+    assert set(summary.statuses.values()) == {"wrong_platform"}
+    looked, *others = sorted(fake.stored(), key=lambda run: run.started_at)
+    assert len(looked.processes) == 1
+    assert len(others) == 2
+    for run in others:
+        assert run.processes == ()
+        assert run.reason == f"as point {looked.id}: no TPU here"
+    fake.behave({})
+    again = fake.run(*points, retry=["wrong_platform"])
+    assert set(again.statuses.values()) == {"ok"}
+
+
 def test_simulated_runs_do_not_count_once_there_are_cores(
     fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
 ):
