@@ -1,0 +1,1 @@
+"""What a compiled training step does, read from its scheduled HLO text."""
