@@ -6,7 +6,7 @@ import pytest
 GOLDEN = Path(__file__).parents[2] / "golden" / "hlo"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def golden():
     """Returns the text of a file in tests/golden/hlo."""
 
