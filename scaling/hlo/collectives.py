@@ -99,10 +99,7 @@ class _Finder:
         sends = megascale.ends(computation)
         for at, it in enumerate(computation):
             opcode = it.opcode.removesuffix("-start")
-            if opcode in _REFUSED:
-                raise ValueError(
-                    f"{it.name!r} is a {opcode}, whose bytes no account is made of"
-                )
+            _refuse(opcode, it)
             if opcode in KINDS:
                 done = at if opcode == it.opcode else _done(computation, it)
                 yield self._exchange(computation, it, computation, it, done)
@@ -201,6 +198,19 @@ class _Finder:
                     yield inside, inner
                 elif inner.opcode in ("fusion", "call", *_WRAPPERS):
                     yield from self._collectives(inner)
+
+
+def _refuse(opcode: str, it: Instruction) -> None:
+    """Raises ValueError for a collective whose bytes are not those of its operands."""
+    of_slices = opcode in KINDS and "slice_sizes={{" in it.attributes
+    unknown = (
+        opcode not in KINDS
+        and "replica_groups=" in it.attributes
+        and not opcode.endswith(("-done", "-update"))
+    )
+    if of_slices or unknown or opcode in _REFUSED:
+        what = f"{opcode} of slices" if of_slices else opcode
+        raise ValueError(f"{it.name!r} is a {what}, whose bytes no account is made of")
 
 
 def _done(computation: Computation, it: Instruction) -> int:

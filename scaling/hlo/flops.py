@@ -34,6 +34,7 @@ NO_WORK = frozenset(
 )
 """Targets of the TPU compiler that hold or name buffers and compute nothing."""
 
+_REFUSED = ("cholesky", "fft", "triangular-solve")
 _CUBLAS = "__cublas$"
 _INSIDE = ("fusion", "fusion-start", "async-start", "call-start", "custom-call-start")
 
@@ -88,6 +89,8 @@ class Workload:
             )
         if it.opcode == "custom-call":
             return self._custom_call(computation, it)
+        if it.opcode in _REFUSED:
+            raise ValueError(f"{it.name!r} is a {it.opcode}, whose FLOPs are not known")
         count = _COUNTS.get(it.opcode)
         return Work(count(computation, it)) if count else Work()
 
@@ -148,4 +151,5 @@ _COUNTS: dict[str, Callable[[Computation, Instruction], float]] = {
     "convolution": convolution_flops,
     "dot": _dot_flops,
     "ragged-dot": _ragged_dot_flops,
+    "scaled-dot": _dot_flops,
 }

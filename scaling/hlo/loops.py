@@ -191,7 +191,7 @@ def _body(frame: Frame, loop: Instruction) -> Frame:
 
 
 def _part(module: Module, loop: Instruction, part: str) -> Computation:
-    return module.computations[loop.attribute(part) or ""]
+    return module.computation(loop.attribute(part) or "")
 
 
 def _refuse_branches(module: Module, it: Instruction) -> None:

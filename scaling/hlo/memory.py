@@ -5,6 +5,7 @@ place what it changes; what is fused costs what goes in and out of the whole.
 """
 
 from scaling.hlo.arrays import Array
+from scaling.hlo.flops import NO_WORK
 from scaling.hlo.module import Computation
 from scaling.hlo.module import Instruction
 from scaling.hlo.module import Module
@@ -46,18 +47,6 @@ _WITH_OPERANDS = frozenset(
 )
 """Their results list the operands once more."""
 _VIEWS = frozenset(("bitcast", "reshape"))
-_BUFFERS = frozenset(
-    (
-        "AllocateBuffer",
-        "AssumeGatherIndicesInBound",
-        "AsyncCollectiveDone",
-        "ConcatBitcast",
-        "Sharding",
-        "SliceId",
-        "ZeroCrop",
-    )
-)
-"""Custom calls that name, join or hand on buffers."""
 
 
 class Traffic:
@@ -69,7 +58,7 @@ class Traffic:
 
     def hbm_bytes(self, computation: Computation, it: Instruction) -> float:
         """Returns the least bytes of one execution; loops and calls have none."""
-        if it.opcode in _NOTHING or it.target in _BUFFERS:
+        if it.opcode in _NOTHING or it.target in NO_WORK:
             return 0.0
         if it.opcode == "fusion":
             return self._fusion(computation, it)

@@ -145,7 +145,16 @@ class Module:
 
     def called(self, instruction: Instruction) -> tuple[Computation, ...]:
         """Returns the computations that an instruction calls."""
-        return tuple(self.computations[name] for name in instruction.called)
+        return tuple(self.computation(name) for name in instruction.called)
+
+    def computation(self, name: str) -> Computation:
+        """Returns a computation; raises ValueError where the text lacks it."""
+        if name not in self.computations:
+            raise ValueError(
+                f"computation {name!r} is called but not in the text; give the whole "
+                "of compiled.as_text()"
+            )
+        return self.computations[name]
 
 
 def parse(text: str) -> Module:

@@ -55,10 +55,18 @@ class Frame:
     computation: Computation
     argument: Argument
     loop_end: LoopEnd
+    _known: dict[tuple[str, int | None], Value | None] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def value(self, name: str, element: int | None = None) -> Value | None:
         """Returns what is known of a result, or of one element of it, else None."""
-        it = self.computation.by_name[name]
+        key = (name, element)
+        if key not in self._known:
+            self._known[key] = self._value(self.computation.by_name[name], element)
+        return self._known[key]
+
+    def _value(self, it: Instruction, element: int | None) -> Value | None:
         if it.opcode == "parameter":
             return self.argument(int(it.literal), element)
         if it.opcode == "constant":

@@ -3,8 +3,9 @@
 `tiny`, 64 sequences of 256 tokens: D 128, F 512 gated, 4 heads and 2 key-value heads
 of 32, 2 layers, V 512, head untied. One layer has Q = O = 16,384, K = V = 8,192 and
 3·65,536 values in its MLP, together 245,760, and two norms of 128. The tables have
-65,536 each. Weights travel in bfloat16, norms in float32. From the texts the metadata,
-window bounds and debugging notes of the compiler are left out.
+65,536 each. Weights travel in bfloat16, norms in float32. The texts are
+`build_step(point, mesh).lower().compile().as_text()` for absent devices, without the
+metadata, window bounds and debugging notes of the compiler.
 """
 
 import functools

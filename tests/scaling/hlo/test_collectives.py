@@ -247,6 +247,13 @@ def test_who_takes_part(program, instruction, span):
     [
         ("1/fsdp=8", f"all-reduce(%p), {GROUPS}", "is for 16 devices, mesh 1/fsdp=8"),
         ("1/fsdp=16", "ragged-all-to-all(%p)", "'c' is a ragged-all-to-all"),
+        ("1/fsdp=16", f"custom-call(%p), {GROUPS}", "'c' is a custom-call, whose"),
+        (
+            "1/fsdp=16",
+            "collective-permute(%p, %p), source_target_pairs={{0,1}}, "
+            "slice_sizes={{4}}",
+            "'c' is a collective-permute of slices",
+        ),
     ],
 )
 def test_what_cannot_be_accounted_is_refused(program, mesh, instruction, sentence):

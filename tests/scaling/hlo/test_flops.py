@@ -170,3 +170,9 @@ backend_config=\
     found = work(program(entry))
     assert found.flops == 2 * 16 * 32 * 64
     assert found.custom_calls[0].flops == found.flops
+
+
+def test_work_that_nobody_counts_is_refused(program):
+    entry = "  %p = f32[4,4] parameter(0)\n  ROOT %c = f32[4,4] cholesky(%p)"
+    with pytest.raises(ValueError, match="'c' is a cholesky, whose FLOPs are not"):
+        flops(program, entry)

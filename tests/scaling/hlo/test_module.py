@@ -94,6 +94,13 @@ def test_what_is_no_compiled_program_is_refused(text, sentence):
         parse(text)
 
 
+def test_a_called_computation_that_is_missing_is_named(program):
+    entry = "  ROOT %p = f32[8]{0} fusion(%p), kind=kLoop, calls=%gone"
+    module = parse(program(entry))
+    with pytest.raises(ValueError, match="computation 'gone' is called but not in"):
+        module.called(module.entry.root)
+
+
 def test_an_unknown_element_type_is_refused_where_its_bytes_matter(program):
     module = parse(program("  ROOT %p = x7[8]{0} parameter(0)"))
     with pytest.raises(ValueError, match="element type 'x7' is not one of"):
