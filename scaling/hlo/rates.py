@@ -1,0 +1,122 @@
+"""Rates: what turns the amounts of a compiled program into seconds on one device."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from meshes.chip import Chip
+from meshes.collectives import collective_time_s
+from meshes.spec import Axis
+from meshes.spec import MeshSpec
+from meshes.spec import Network
+from models.config import DType
+from scaling.hlo.collectives import Exchange
+from scaling.hlo.networks import axes_on
+from scaling.hlo.networks import on_networks
+from scaling.placement import CUT_OUT
+from scaling.placement import Span
+
+CYCLES_PER_S = {
+    "v4": 1.05e9,
+    "v5e": 1.50e9,
+    "v5p": 1.75e9,
+    "v6e": 1.75e9,
+    "v7x": 2.20e9,
+}
+"""Clock of the TPU compiler's cycle estimates by chip. No vendor states it: fitted so
+that the estimates of large matrix products (libtpu 0.0.52) meet the published peaks."""
+
+ELEMENTWISE_OVERESTIMATE = 4.0
+"""The compiler's estimates of element-wise work are 2 to 4 times what its bytes take at
+the memory's bandwidth (measured on v5e, v5p, v6e and v7x): a quarter is a slow end."""
+
+
+class Duration(NamedTuple):
+    """Seconds of one collective on one network."""
+
+    busy_s: float = 0.0
+    """In which nothing else uses the network."""
+    latency_s: float = 0.0
+    """Until the result is there; others may send meanwhile."""
+
+
+Price = Callable[[Exchange], Mapping[Network, Duration]]
+"""Returns what one execution of a collective takes on each network it uses."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Rates of one device; None where estimates of the compiler are not to be used."""
+
+    flops_per_s: float
+    hbm_bytes_per_s: float
+    cycles_per_s: float | None = None
+    """Clock of the compiler's estimates; None takes the roofline alone."""
+    kernel_fraction: float = 1.0
+    """Of `flops_per_s`, what custom calls reach."""
+    instruction_overhead_s: float = 0.0
+    """Added to every instruction that computes or moves anything."""
+    collective_overhead_s: float = 0.0
+    """Added to every collective."""
+
+
+def rates_of(chip: Chip, dtype: DType, *, estimates: bool) -> Rates:
+    """Returns the rates of one device of `chip` by the vendor's figures.
+
+    With `estimates` matrix products take at least the compiler's cycles. Raises
+    ValueError where peak or bandwidth is unknown, or the clock that is asked for.
+    """
+    peak = chip.peak_flops_per_s_per_device(dtype)
+    bandwidth = chip.hbm_bytes_per_s_per_device
+    if peak is None or bandwidth is None:
+        raise ValueError(
+            f"peak in {dtype} or memory bandwidth of {chip.name!r} is unknown; no "
+            "source gives it, so no time is predicted"
+        )
+    if estimates and chip.name not in CYCLES_PER_S:
+        known = ", ".join(CYCLES_PER_S)
+        raise ValueError(
+            f"the compiler estimates no cycles for {chip.name!r}, only for {known}"
+        )
+    return Rates(
+        flops_per_s=peak,
+        hbm_bytes_per_s=bandwidth,
+        cycles_per_s=CYCLES_PER_S[chip.name] if estimates else None,
+    )
+
+
+def price_on(chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, Span]) -> Price:
+    """Returns the price of collectives on `chip`, each alone on its network.
+
+    `placed` says which dims of the torus the axes have; axes of one collective spread
+    its traffic over those of all of them.
+    """
+
+    def price(each: Exchange) -> Mapping[Network, Duration]:
+        found: dict[Network, Duration] = {}
+        spans = [placed.get(axis, CUT_OUT) for axis in axes_on("ici", each, mesh)]
+        for kind, network, members, payload in on_networks(
+            each.kind, each.span, each.payload_bytes
+        ):
+            whole_s, latency_s = (
+                collective_time_s(
+                    kind,
+                    payload_bytes=amount,
+                    group_size=members,
+                    chip=chip,
+                    network=network,
+                    wrap=all(span.closed for span in spans or [CUT_OUT]),
+                    axes_of_torus=sum(span.num_dims for span in spans) or 1,
+                )
+                for amount in (payload, 0.0)
+            )
+            # Within a slice each step holds the links; between slices hosts wait.
+            latency_s = latency_s if network == "dcn" else 0.0
+            before = found.get(network, Duration())
+            found[network] = Duration(
+                before.busy_s + whole_s - latency_s, before.latency_s + latency_s
+            )
+        return found
+
+    return price
