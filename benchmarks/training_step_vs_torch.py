@@ -1,17 +1,20 @@
 """Training step on CPU against PyTorch eager: the ratio of tokens per second.
 
-    python benchmarks/training_step_vs_torch.py --torch_python PATH [--rounds 5]
+    python benchmarks/training_step_vs_torch.py --torch_python PATH [--rounds 5] \
+        [--dtype bfloat16] [--cores 1]
 
 Shape: 4 layers, width 512, 8 heads, MLP 2048 (tanh GELU), vocabulary 1024, RMSNorm,
 learned positions, untied head, 8 sequences of 256 tokens, AdamW. PyTorch runs eagerly
 with scaled_dot_product_attention and fused AdamW, in an interpreter that has torch
-(`pip install torch==2.13.0 numpy`). The two sides alternate as fresh processes on all
-cores, so that drift of the machine meets both; the ratio is taken within a round.
+(`pip install torch==2.13.0 numpy`). The two sides alternate as fresh processes on the
+same cores, so that drift of the machine meets both; the ratio is taken within a round.
+One core is what `scaling run` gives a device.
 Each side starts itself as `... --side jax` or `--side torch` and prints step times.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -27,8 +30,11 @@ def main() -> None:
     parser.add_argument("--torch_python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--side", choices=["jax", "torch"])
     args = parser.parse_args()
+    # Before either library counts them; the processes that are started inherit it.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     if args.side:
         run = jax_steps if args.side == "jax" else torch_steps
         print(json.dumps(run(args.dtype)))
@@ -46,7 +52,8 @@ def main() -> None:
             f"{ratios[-1]:9.2f}",
             flush=True,
         )
-    print(f"median jax/torch, {args.dtype}: {statistics.median(ratios):.2f}")
+    median = statistics.median(ratios)
+    print(f"median jax/torch, {args.dtype}, {args.cores} cores: {median:.2f}")
 
 
 def tokens_per_s(python: str, side: str, dtype: str) -> float:

@@ -1,13 +1,18 @@
-"""Causal grouped-query attention by plain XLA operations, in the form a backend runs well.
+"""XLA attention: causal, grouped queries, by plain operations a backend runs well.
 
 Letters: B batch, T query and S key positions, K key-value heads of G query heads each,
 R = G · T rows of queries that share their keys, H head dim.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
 from models.config import MatmulForm
+
+_MAX_BLOCKS = 4
+_MIN_BLOCK = 128
 
 
 def attend(
@@ -15,21 +20,21 @@ def attend(
 ) -> jax.Array:
     """Returns [B, T, K·G, H]: values [B, S, K, H] averaged by softmax(q·k / √H).
 
-    Each token sees itself and all earlier ones. The whole T × T square is computed and
-    masked; scores and softmax are float32. `plain` leaves the layout to the compiler.
-    `flat` puts heads before positions, by transposing what is small, so that each
-    product is a batch of plain matrix products: XLA's CPU backend runs the others at
-    half of its speed. The numbers are the same to rounding.
+    Each token sees itself and all earlier ones; scores and softmax are float32.
+    `plain` computes and masks the whole T × T square and leaves the layout to the
+    compiler. `flat` is for XLA's CPU backend: heads come before positions, by
+    transposing what is small, so that each product is a batch of plain matrix
+    products, which that backend runs twice as fast as others; and queries go in
+    blocks, each up to its last key, which leaves out most of what is masked. The
+    numbers are the same to rounding.
     """
     grouped = query.reshape(*query.shape[:2], key.shape[2], -1, query.shape[3])
     if form == "plain":
         weights = _weights(grouped, key)
         y = jnp.einsum("BKGTS,BSKH->BTKGH", weights, value)
         return y.reshape(query.shape)
-    batch, seq, heads, group, head_dim = grouped.shape
-    rows = grouped.transpose(0, 2, 3, 1, 4).reshape(batch, heads, -1, head_dim)
-    y = _attend_rows(rows, key.swapaxes(1, 2), value.swapaxes(1, 2))
-    y = y.reshape(batch, heads, group, seq, head_dim)
+    heads_first = grouped.transpose(0, 2, 3, 1, 4)
+    y = _attend_in_blocks(heads_first, key.swapaxes(1, 2), value.swapaxes(1, 2))
     return y.transpose(0, 3, 1, 2, 4).reshape(query.shape)
 
 
@@ -63,26 +68,45 @@ def _weights_bwd(
 _weights.defvjp(_weights_fwd, _weights_bwd)
 
 
-@jax.custom_vjp
-def _attend_rows(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-    """Returns [B, K, R, H] from queries of that shape, keys, values [B, K, S, H]."""
-    return _attend_rows_fwd(query, key, value)[0]
+def _attend_in_blocks(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns [B, K, G, T, H] from queries of that shape, keys, values [B, K, S, H]."""
+    seq = query.shape[3]
+    # Of 4 blocks 5/8 of the square is left, of more hardly less; short ones only cost.
+    size = max(_MIN_BLOCK, -(-seq // _MAX_BLOCKS))
+    blocks = []
+    for start in range(0, seq, size):
+        end = min(start + size, seq)
+        part = query[:, :, :, start:end]
+        rows = part.reshape(*part.shape[:2], -1, part.shape[4])
+        y = _attend_rows(rows, key[:, :, :end], value[:, :, :end], end - start)
+        blocks.append(y.reshape(part.shape))
+    return jnp.concatenate(blocks, axis=3)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _attend_rows(
+    query: jax.Array, key: jax.Array, value: jax.Array, last: int
+) -> jax.Array:
+    """Returns [B, K, R, H] from queries of that shape, keys, values [B, K, S, H].
+
+    The rows are the `last` of the S positions, for each of G heads.
+    """
+    return _attend_rows_fwd(query, key, value, last)[0]
 
 
 def _attend_rows_fwd(
-    query: jax.Array, key: jax.Array, value: jax.Array
+    query: jax.Array, key: jax.Array, value: jax.Array, last: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     scores = jnp.einsum(
         "BKRH,BKSH->BKRS", query, key, preferred_element_type=jnp.float32
     )
-    seq = key.shape[2]
-    by_head = scores.reshape(*scores.shape[:2], -1, seq, seq)
+    by_head = scores.reshape(*scores.shape[:2], -1, last, key.shape[2])
     weights = _causal_softmax(by_head, query).reshape(scores.shape)
     return weights @ value, (query, key, value, weights)
 
 
 def _attend_rows_bwd(
-    saved: tuple[jax.Array, ...], g: jax.Array
+    last: int, saved: tuple[jax.Array, ...], g: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     query, key, value, weights = saved
     g_weights = jnp.einsum("BKRH,BKSH->BKRS", g, value)
@@ -110,11 +134,11 @@ def _transposed_product(square: jax.Array, rows: jax.Array) -> jax.Array:
 def _causal_softmax(scores: jax.Array, query: jax.Array) -> jax.Array:
     """Returns weights [..., T, S] of float32 scores, in the dtype of the queries.
 
-    That narrow dtype is what is kept for the gradient: a third of the memory that
-    JAX's own derivative keeps in bfloat16.
+    The T queries are the last of the S positions. The narrow dtype is what is kept for
+    the gradient: a third of the memory that JAX's own derivative keeps in bfloat16.
     """
     position = jnp.arange(scores.shape[-1])
-    earlier = position[:, None] >= position
+    earlier = position[-scores.shape[-2] :, None] >= position
     # Added, where a selection would keep a mask of the size of the scores.
     masked = scores * query.shape[-1] ** -0.5 + jnp.where(earlier, 0.0, -jnp.inf)
     return jax.nn.softmax(masked, axis=-1).astype(query.dtype)
