@@ -4,8 +4,6 @@ Letters: B batch, T query and S key positions, K key-value heads of G query head
 R = G · T rows of queries that share their keys, H head dim.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 
@@ -77,48 +75,50 @@ def _attend_in_blocks(query: jax.Array, key: jax.Array, value: jax.Array) -> jax
     for start in range(0, seq, size):
         end = min(start + size, seq)
         part = query[:, :, :, start:end]
-        rows = part.reshape(*part.shape[:2], -1, part.shape[4])
-        y = _attend_rows(rows, key[:, :, :end], value[:, :, :end], end - start)
-        blocks.append(y.reshape(part.shape))
+        blocks.append(_attend_block(part, key[:, :, :end], value[:, :, :end]))
     return jnp.concatenate(blocks, axis=3)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _attend_rows(
-    query: jax.Array, key: jax.Array, value: jax.Array, last: int
-) -> jax.Array:
-    """Returns [B, K, R, H] from queries of that shape, keys, values [B, K, S, H].
+@jax.custom_vjp
+def _attend_block(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns [B, K, G, T, H] from queries of that shape, keys, values [B, K, S, H].
 
-    The rows are the `last` of the S positions, for each of G heads.
+    The queries are the last T of the S positions.
     """
-    return _attend_rows_fwd(query, key, value, last)[0]
+    return _attend_block_fwd(query, key, value)[0]
 
 
-def _attend_rows_fwd(
-    query: jax.Array, key: jax.Array, value: jax.Array, last: int
+def _attend_block_fwd(
+    query: jax.Array, key: jax.Array, value: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     scores = jnp.einsum(
-        "BKRH,BKSH->BKRS", query, key, preferred_element_type=jnp.float32
+        "BKRH,BKSH->BKRS", _rows(query), key, preferred_element_type=jnp.float32
     )
-    by_head = scores.reshape(*scores.shape[:2], -1, last, key.shape[2])
+    by_head = scores.reshape(*query.shape[:4], key.shape[2])
     weights = _causal_softmax(by_head, query).reshape(scores.shape)
-    return weights @ value, (query, key, value, weights)
+    return (weights @ value).reshape(query.shape), (query, key, value, weights)
 
 
-def _attend_rows_bwd(
-    last: int, saved: tuple[jax.Array, ...], g: jax.Array
+def _attend_block_bwd(
+    saved: tuple[jax.Array, ...], g: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     query, key, value, weights = saved
-    g_weights = jnp.einsum("BKRH,BKSH->BKRS", g, value)
+    g_rows = _rows(g)
+    g_weights = jnp.einsum("BKRH,BKSH->BKRS", g_rows, value)
     scores = _causal_softmax_gradient(weights, g_weights, query)
     return (
-        scores @ key,
-        _transposed_product(scores, query),
-        _transposed_product(weights, g),
+        (scores @ key).reshape(query.shape),
+        _transposed_product(scores, _rows(query)),
+        _transposed_product(weights, g_rows),
     )
 
 
-_attend_rows.defvjp(_attend_rows_fwd, _attend_rows_bwd)
+_attend_block.defvjp(_attend_block_fwd, _attend_block_bwd)
+
+
+def _rows(x: jax.Array) -> jax.Array:
+    """Returns [B, K, R, H] of [B, K, G, T, H]."""
+    return x.reshape(*x.shape[:2], -1, x.shape[4])
 
 
 def _transposed_product(square: jax.Array, rows: jax.Array) -> jax.Array:
