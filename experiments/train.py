@@ -18,10 +18,10 @@ from flax import nnx
 from meshes.build import named_sharding
 from meshes.hardware import chip
 from meshes.rules import RULES
-from models.config import MatmulForm
 from models.presets import MODELS
 from models.transformer import Transformer
 from models.transformer import logical_axes
+from scaling.analytic import matmul_form
 from scaling.point import Point
 
 LEARNING_RATE = 6e-4
@@ -192,14 +192,8 @@ def _model(point: Point) -> Transformer:
         remat=point.remat,
         param_dtype=point.param_dtype,
         compute_dtype=point.compute_dtype,
-        matmul_form=_matmul_form(point),
+        matmul_form=matmul_form(point),
     )
-
-
-def _matmul_form(point: Point) -> MatmulForm:
-    # From the point, not from the attached backend: a program that is compiled on a
-    # CPU for an absent TPU must be the one the TPU would run.
-    return "flat" if chip(point.chip).platform == "cpu" else "plain"
 
 
 def _init_compiler_options(point: Point) -> dict[str, bool | int | str | float]:

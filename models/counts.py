@@ -10,6 +10,9 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
+from models.blocks import copies_of_keys
+from models.blocks import square_fraction
+from models.config import MatmulForm
 from models.config import ModelConfig
 from models.config import Remat
 
@@ -95,15 +98,17 @@ def training_flops_per_token(
 
 
 def executed_flops_per_token(
-    config: ModelConfig, seq_len: int, *, remat: Remat
+    config: ModelConfig, seq_len: int, *, remat: Remat, form: MatmulForm = "plain"
 ) -> float:
     """Returns the FLOPs of one token that run: all of attention, and recomputation.
 
-    Plain XLA attention computes the whole square. `dots` keeps the outputs of the
-    dense matmuls and runs both of attention's again; `full` runs the block again but
-    for its last matmul, whose output nothing in the backward pass reads.
+    Plain XLA attention computes the whole square, the CPU form a part. `dots` keeps
+    the outputs of the dense matmuls and runs both of attention's again; `full` runs
+    the block again but for its last matmul, whose output nothing in the backward pass
+    reads.
     """
-    attention = _attention_flops(config, seq_len)
+    whole = _attention_flops(config, seq_len)
+    attention = whole * square_fraction(seq_len, form)
     last_matmul = 2 * config.mlp_dim * config.embed_dim
     recomputed = {
         "none": 0.0,
@@ -111,7 +116,8 @@ def executed_flops_per_token(
         "full": _block_matmul_flops(config) + attention - last_matmul,
     }[remat]
     training = training_flops_per_token(config, seq_len, causal=False)
-    return training + config.num_layers * recomputed
+    left_out = 3 * config.num_layers * (whole - attention)
+    return training - left_out + config.num_layers * recomputed
 
 
 def activation_bytes_per_token(
@@ -121,6 +127,7 @@ def activation_bytes_per_token(
     remat: Remat,
     compute_bytes: int,
     tensor: int = 1,
+    form: MatmulForm = "plain",
 ) -> float:
     """Returns the bytes of one token alive when the forward pass has ended.
 
@@ -132,7 +139,8 @@ def activation_bytes_per_token(
     - `dots`: its input, and the outputs of dense matmuls that the backward pass
       reads, 2·D + h·(H + 2·K) + f·F
     - `none`: inputs of matmuls, norms and activations, and the weights of attention,
-      4·D + h·(2·H + 2·K) + (f + 1)·F + H·S
+      4·D + h·(2·H + 2·K) + (f + 1)·F + H·S; the CPU form keeps a part of H·S and
+      keys and values once for each of its blocks
 
     After the layers: the final norm's input and output and float32 logits,
     2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and
@@ -145,10 +153,10 @@ def activation_bytes_per_token(
         "dots": (2, config.head_dim * (heads + 2 * kv_heads) + mlp),
         "none": (
             4,
-            config.head_dim * 2 * (heads + kv_heads)
+            config.head_dim * 2 * (heads + kv_heads * copies_of_keys(seq_len, form))
             + mlp
             + config.mlp_dim
-            + heads * seq_len,
+            + heads * seq_len * square_fraction(seq_len, form),
         ),
     }[remat]
     layer = compute_bytes * (whole * config.embed_dim + shared / tensor)

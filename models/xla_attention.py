@@ -7,10 +7,8 @@ R = G · T rows of queries that share their keys, H head dim.
 import jax
 import jax.numpy as jnp
 
+from models.blocks import query_blocks
 from models.config import MatmulForm
-
-_MAX_BLOCKS = 4
-_MIN_BLOCK = 128
 
 
 def attend(
@@ -68,12 +66,8 @@ _weights.defvjp(_weights_fwd, _weights_bwd)
 
 def _attend_in_blocks(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
     """Returns [B, K, G, T, H] from queries of that shape, keys, values [B, K, S, H]."""
-    seq = query.shape[3]
-    # Of 4 blocks 5/8 of the square is left, of more hardly less; short ones only cost.
-    size = max(_MIN_BLOCK, -(-seq // _MAX_BLOCKS))
     blocks = []
-    for start in range(0, seq, size):
-        end = min(start + size, seq)
+    for start, end in query_blocks(query.shape[3]):
         part = query[:, :, :, start:end]
         blocks.append(_attend_block(part, key[:, :, :end], value[:, :, :end]))
     return jnp.concatenate(blocks, axis=3)

@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from meshes.collectives import sent_bytes
+from meshes.hardware import chip
 from meshes.rules import shard_shape
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import Network
 from models.config import DType
+from models.config import MatmulForm
 from models.config import ModelConfig
 from models.counts import ParameterShape
 from models.counts import activation_bytes_per_token
@@ -64,7 +66,9 @@ def cost(point: Point) -> Cost:
         model_flops_full_attention=per_device
         * training_flops_per_token(config, point.seq_len, causal=False),
         executed_flops=per_device
-        * executed_flops_per_token(config, point.seq_len, remat=point.remat),
+        * executed_flops_per_token(
+            config, point.seq_len, remat=point.remat, form=matmul_form(point)
+        ),
         hbm_bytes=_hbm_bytes(point),
         arguments_bytes=state_bytes(point)
         + _local_sequences(point) * (point.seq_len + 1) * TOKEN_BYTES,
@@ -74,6 +78,15 @@ def cost(point: Point) -> Cost:
             collective for part in (_fsdp, _data, _tensor) for collective in part(point)
         ),
     )
+
+
+def matmul_form(point: Point) -> MatmulForm:
+    """Returns the form of products and attention in the step of `point`.
+
+    By its chip, not by what is attached: a program that is compiled on a CPU for an
+    absent TPU must be the one the TPU would run.
+    """
+    return "flat" if chip(point.chip).platform == "cpu" else "plain"
 
 
 def state_bytes(point: Point) -> int:
@@ -118,6 +131,7 @@ def _activation_bytes(point: Point) -> float:
         remat=point.remat,
         compute_bytes=DTYPE_BYTES[point.compute_dtype],
         tensor=point.mesh.size("tensor"),
+        form=matmul_form(point),
     )
     return per_token * _local_tokens(point) / point.accumulation
 

@@ -41,8 +41,7 @@ class Cost(BaseModel):
     """Without recomputation, attention causal-halved (the MFU numerator)."""
     model_flops_full_attention: NonNegativeFloat
     executed_flops: NonNegativeFloat
-    """With recomputation, attention in full as plain XLA attention computes it; the
-    form for CPU leaves out up to 3/8 of attention, which is wholly masked."""
+    """With recomputation, and what is computed of attention's masked half."""
     hbm_bytes: NonNegativeFloat
     """Traffic to and from device memory, a lower bound."""
     arguments_bytes: NonNegativeFloat

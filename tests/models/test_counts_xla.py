@@ -56,6 +56,21 @@ def test_training_flops_are_those_of_the_compiled_step(
     assert counted == pytest.approx(flops, rel=0.02)
 
 
+@pytest.mark.parametrize("changes", ["grouped queries", "gpt"])
+def test_the_cpu_form_leaves_out_a_quarter_of_the_square(
+    shape, abstract_transformer, lowered_step, changes
+):
+    config = shape(**(WIDE | SHAPES[changes]))
+    flops = compiled_flops_per_token(
+        abstract_transformer, lowered_step, config, matmul_form="flat"
+    )
+    counted = executed_flops_per_token(config, SEQ_LEN, remat="none", form="flat")
+    assert counted == pytest.approx(flops, rel=0.02)
+    whole = training_flops_per_token(config, SEQ_LEN, causal=False)
+    attention = 3 * config.num_layers * 4 * SEQ_LEN * config.num_heads * config.head_dim
+    assert whole - counted == pytest.approx(attention / 4)
+
+
 @pytest.mark.parametrize("remat", ["dots", "full"])
 @pytest.mark.parametrize("changes", ["grouped queries", "gpt"])
 def test_executed_flops_count_what_is_computed_again(
@@ -94,6 +109,7 @@ def test_activation_bytes_are_what_the_forward_pass_keeps(
         SEQ_LEN,
         remat=remat,
         compute_bytes=jnp.dtype(compute_dtype).itemsize,
+        form=matmul_form,
     )
     assert counted == pytest.approx((two - one) / SEQ_LEN, rel=0.005)
 
