@@ -25,7 +25,7 @@ from experiments.usage import UsageError
 
 OURS = Path(__file__).resolve().parent.parent
 PACKAGES = ("meshes", "models", "scaling")
-COMMANDS = ("show", "plan", "run", "calibrate", "report", "compare")
+COMMANDS = ("show", "plan", "compile", "run", "calibrate", "report", "compare")
 
 DESCRIPTION = """\
 Where does training a transformer stop scaling on this hardware: vertically

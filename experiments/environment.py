@@ -43,6 +43,10 @@ SET_BY_RUNNER = (
     "JAX_PLATFORMS",
     "JAX_NUM_CPU_DEVICES",
     "JAX_ENABLE_PREEMPTION_SERVICE",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD",
+    "TPU_SKIP_MDS_QUERY",
+    "TPU_ACCELERATOR_TYPE",
+    "TPU_WORKER_HOSTNAMES",
 )
 """The same for all runs or derived from the point, so they say nothing of their own."""
 
@@ -65,6 +69,9 @@ MEASURING_SOURCES = (
     "experiments/corpora.py",
     "experiments/text_dataset.py",
     "experiments/checkpoint.py",
+    "experiments/compile.py",
+    "experiments/absent.py",
+    "meshes/targets.py",
     # Of the runner: on which cores, in which environment and how a worker is started.
     "experiments/cores.py",
     "experiments/launch/local.py",

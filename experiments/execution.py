@@ -21,6 +21,7 @@ from experiments.process import TERM_GRACE_S
 from experiments.process import WorkerProcess
 from experiments.process import end_all
 from experiments.process import wait_readable
+from experiments.protocol import Task
 from experiments.protocol import Timing
 from experiments.watch import Ending
 from experiments.watch import Limits
@@ -35,6 +36,7 @@ from scaling.point import Point
 class Setting:
     """What all runs of a sweep share."""
 
+    task: Task
     sweep: str
     places: Places
     command: Sequence[str]
@@ -113,7 +115,7 @@ class _Run:
         self._cores = cores
         self._run = record.new_run()
         self.name = f"{point.id}.{self._run}"
-        processes = range(point.mesh.num_slices)
+        processes = range(local.num_processes(setting.task, point))
         self.logs = tuple(setting.places.log(self.name, index) for index in processes)
         self._started_at = record.now_utc()
         self._spawned_at_s = time.monotonic()
@@ -191,6 +193,7 @@ class _Run:
         if self._point.checkpoint_every:
             checkpoints = places.checkpoints(self.name)
         launch = local.Launch(
+            task=self._setting.task,
             point=self._point,
             run=self._run,
             mark=mark,
@@ -199,6 +202,7 @@ class _Run:
             data_folder=places.data,
             checkpoint_folder=checkpoints,
             timing=self._setting.timing,
+            hlo_path=places.hlo(self.name),
         )
         return local.start(launch, command=self._setting.command, logs=self.logs)
 

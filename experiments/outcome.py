@@ -177,7 +177,9 @@ def _why_not_ok(ends: Sequence[ProcessEnd], num_devices: int) -> str | None:
             return f"{who} compiled {times} times within the timed window"
         if transcript.num_malformed:
             return f"{who} sent {transcript.num_malformed} lines that are no events"
-        if not transcript.blocks or "timed" not in transcript.phase_ends_s:
+        compiled = finished is not None and finished.program is not None
+        timed = transcript.blocks and "timed" in transcript.phase_ends_s
+        if not timed and not compiled:
             return f"{who} finished without a timed window"
         if platform is None or platform.num_devices != num_devices:
             found = "no" if platform is None else platform.num_devices

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from experiments.store import Folder
 
+HLO_SUFFIX = ".hlo.gz"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
@@ -42,6 +44,25 @@ class Places:
     def log(self, name: str, process: int = 0) -> Path:
         """Returns the log of one process of the run `name`, while it runs."""
         return self.work / (f"{name}.p{process}.log" if process else f"{name}.log")
+
+    def hlo(self, name: str) -> Path:
+        """Returns the text of the program of the run `name`, while it is compiled."""
+        return self.work / f"{name}{HLO_SUFFIX}"
+
+    def keep_hlo(self, name: str) -> str | None:
+        """Keeps the program's text beside its run file; returns a warning if it cannot.
+
+        Where the run was none that compiled there is nothing to keep.
+        """
+        path = self.hlo(name)
+        if self.store == str(self.work) or not path.exists():
+            return None
+        try:
+            _upload(path, f"{self.store}/{path.name}")
+        # A bucket's library raises errors of its own.
+        except Exception as error:
+            return f"the program of {name} could not be kept: {error}"
+        return None
 
     def checkpoints(self, name: str) -> Path:
         """Returns the folder of the checkpoints of the run `name`, while it runs."""
@@ -77,7 +98,7 @@ class Places:
 
         What cannot be removed is removed before the next command's first run.
         """
-        for path in logs:
+        for path in (*logs, self.hlo(name)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         self.discard_checkpoints(name)

@@ -19,12 +19,21 @@ from pydantic import PositiveFloat
 from pydantic import PositiveInt
 from pydantic import TypeAdapter
 
+from scaling.measurement import CompiledProgram
 from scaling.measurement import MemoryPhase
 from scaling.measurement import Status
 from scaling.point import Point
 
 SYNTHETIC = "synthetic"
 """The `Point.data` that is made while it is read, and so is not prepared."""
+
+
+Task = Literal["measure", "compile"]
+"""What is done with a point: run on attached devices, or compiled for absent ones."""
+
+
+class NoCompilerError(Exception):
+    """The compiler for the point's chip is not installed."""
 
 
 class Timing(BaseModel):
@@ -44,6 +53,7 @@ class Job(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    task: Task = "measure"
     point: Point
     run: str
     process_index: NonNegativeInt = 0
@@ -58,6 +68,8 @@ class Job(BaseModel):
     """Where prepared token records live; the runner has prepared them."""
     checkpoint_folder: str | None = None
     timing: Timing = Timing()
+    hlo_path: str | None = None
+    """Where the text of a compiled program goes, gzipped."""
 
 
 class PhaseEnded(BaseModel):
@@ -115,7 +127,10 @@ class Finished(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     event: Literal["finished"] = "finished"
-    compilations_in_window: NonNegativeInt
+    compilations_in_window: NonNegativeInt | None = None
+    """None where nothing was timed."""
+    program: CompiledProgram | None = None
+    """Of a job that compiled."""
     peak_device_bytes: NonNegativeInt | None = None
     available_device_bytes: NonNegativeInt | None = None
     peak_host_bytes: NonNegativeInt | None = None

@@ -91,6 +91,7 @@ def of_run(
         compilations_in_window=_compilations(ends),
         losses=tuple(first.losses),
         memory=_memory(ends, outcome),
+        compiled=first.finished and first.finished.program,
         processes=tuple(
             _process(end, own, outcome) for end, own in zip(ends, cores, strict=True)
         ),
@@ -121,7 +122,7 @@ def phases_s(
     last exit of all processes, which only the runner sees.
     """
     ends_s = dict(transcript.phase_ends_s)
-    if "timed" in ends_s:
+    if "timed" in ends_s or transcript.finished is not None:
         ends_s["finish"] = ended_at_s
     durations_s: dict[str, float] = {}
     before_s = spawned_at_s
@@ -161,7 +162,8 @@ def _blocks(ends: Sequence[ProcessEnd]) -> tuple[Block, ...]:
 def _compilations(ends: Sequence[ProcessEnd]) -> int | None:
     finished = [end.transcript.finished for end in ends]
     counts = [each.compilations_in_window for each in finished if each is not None]
-    return max(counts) if len(counts) == len(ends) else None
+    counted = [count for count in counts if count is not None]
+    return max(counted) if len(counted) == len(ends) else None
 
 
 def _memory(ends: Sequence[ProcessEnd], outcome: Outcome) -> Memory:

@@ -36,6 +36,7 @@ from experiments.plan import why_too_large
 from experiments.preparation import Preparation
 from experiments.preparation import data_command as real_preparation
 from experiments.progress import Progress
+from experiments.protocol import Task
 from experiments.schedule import Turn
 from experiments.summary import Account
 from experiments.summary import RunSummary
@@ -43,6 +44,7 @@ from experiments.sweep import Sweep
 from experiments.watch import Limits
 from meshes import hardware
 from scaling.feasibility import why_infeasible
+from scaling.feasibility import why_no_target
 from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.measurement import Status
@@ -63,6 +65,7 @@ def run_sweep(
     retry: Iterable[Status] = (),
     worker_command: Sequence[str] | None = None,
     data_command: Sequence[str] | None = None,
+    task: Task = "measure",
     progress: Progress | None = None,
     cores_folder: Path | str | None = None,
 ) -> RunSummary:
@@ -79,6 +82,7 @@ def run_sweep(
       retry: statuses whose stored runs are made again.
       worker_command: the worker, without the flag that the runner adds.
       data_command: what prepares data, without its arguments.
+      task: what is done with each point; one that is compiled has one run.
       progress: where a person can follow.
       cores_folder: where runners see who measures on which core; by default one for
         all of this user's on this host.
@@ -92,10 +96,11 @@ def run_sweep(
     points = schedule.selected(sweep.points, only)
     places = Places.of(results, sweep.name)
     shown = Progress() if progress is None else progress
-    lent = _cores_lent(points)
+    lent = _cores_lent(points) if task == "measure" else ()
     held = cores_held(lent, None if cores_folder is None else Path(cores_folder))
     with noticed() as interrupt, locked(places.work), held:
         setting = Setting(
+            task=task,
             sweep=sweep.name,
             places=places,
             command=real_worker() if worker_command is None else worker_command,
@@ -208,7 +213,7 @@ class _Sweep:
         key = resume_key(self._environment)
         done = schedule.counted(stored, key=key, retry=retry)
         for point in self._points:
-            today, verdict = self._provenance(point), _verdict(point)
+            today, verdict = self._provenance(point), self._verdict(point)
             self._done[point.id] = [
                 run
                 for run in done.get(point.id, [])
@@ -255,7 +260,7 @@ class _Sweep:
     def _settle_without_run(self) -> None:
         """Records every point that cannot run, once."""
         for point in self._points:
-            if not self._done[point.id] and (verdict := _verdict(point)):
+            if not self._done[point.id] and (verdict := self._verdict(point)):
                 run = self._not_run(point, *verdict)
                 self._store(run)
                 self._progress.settled(run)
@@ -283,7 +288,7 @@ class _Sweep:
             self._end_turn(turn, self._not_run(point, "skipped", reason))
             return True
         with self._account.part("preparing data"):
-            reason = self._preparation.why_not(point)
+            reason = None if self._compiles else self._preparation.why_not(point)
         if self._interrupt.signal is not None:
             return False
         if reason is not None:
@@ -344,6 +349,7 @@ class _Sweep:
         with self._account.part("storing"):
             warnings = (
                 places.keep_log(executed.name, executed.logs),
+                places.keep_hlo(executed.name),
                 places.discard_checkpoints(executed.name),
             )
         for warning in warnings:
@@ -368,14 +374,27 @@ class _Sweep:
         ]
 
     def _most(self, point: Point, repeats: int) -> int:
-        return 1 if self._provenance(point) == "simulated" else repeats
+        return repeats if self._provenance(point) == "measured" else 1
+
+    def _verdict(self, point: Point) -> tuple[Status, str] | None:
+        """Returns with which status and why nothing is started for a point, or None."""
+        if self._compiles:
+            reason = why_infeasible(point) or why_no_target(point)
+            return None if reason is None else ("invalid", reason)
+        return _verdict(point)
+
+    @property
+    def _compiles(self) -> bool:
+        return self._setting.task == "compile"
 
     def _assigned(self, point: Point) -> tuple[tuple[int, ...], ...] | None:
-        if hardware.chip(point.chip).platform != "cpu":
+        if self._compiles or hardware.chip(point.chip).platform != "cpu":
             return None
         return core_list.assign(point.mesh, self._cores)
 
     def _provenance(self, point: Point) -> Provenance:
+        if self._compiles:
+            return "compiled"
         if hardware.chip(point.chip).platform != "cpu":
             return "measured"
         return "measured" if self._assigned(point) else "simulated"

@@ -21,6 +21,7 @@ _FIRST_LINE_AT_S = time.monotonic()
 from experiments.event_writer import EventWriter  # noqa: E402
 from experiments.protocol import Failed  # noqa: E402
 from experiments.protocol import Job  # noqa: E402
+from experiments.protocol import NoCompilerError  # noqa: E402
 
 _PR_SET_PDEATHSIG = 1
 
@@ -45,9 +46,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 def _run(job: Job, events: EventWriter) -> int:
     try:
-        from experiments.measure import measure
-
-        measure(job, events)
+        _do(job, events)
     except Exception as error:
         _log.exception("the run failed after phase %s", events.last_phase)
         # Without a listener the runner is gone, and this process about to be.
@@ -58,13 +57,24 @@ def _run(job: Job, events: EventWriter) -> int:
     return 0
 
 
+def _do(job: Job, events: EventWriter) -> None:
+    if job.task == "compile":
+        from experiments.compile import compile_point
+
+        compile_point(job, events)
+    else:
+        from experiments.measure import measure
+
+        measure(job, events)
+
+
 def failure(error: Exception, *, after: str | None) -> Failed:
     """Returns what a run failed with, whose phase `after` had ended before."""
     from experiments.attached import WrongPlatformError
     from experiments.memory_errors import out_of_memory
 
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    if isinstance(error, WrongPlatformError):
+    if isinstance(error, WrongPlatformError | NoCompilerError):
         return Failed(status="wrong_platform", reason=" ".join(str(error).split()))
     phase = "compile" if after == "state" else "run"
     if memory := out_of_memory(error, phase):

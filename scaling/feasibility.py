@@ -15,6 +15,7 @@ from meshes.rules import shard_shape
 from meshes.spec import Axis
 from meshes.spec import AxisSizes
 from meshes.spec import MeshSpec
+from meshes.targets import target
 from models.counts import parameter_shapes
 from models.presets import MODELS
 from scaling.analytic import cost
@@ -37,6 +38,16 @@ def why_infeasible(point: Point) -> str | None:
         _sequence_beyond_positions,
     )
     return next((reason for check in checks if (reason := check(point))), None)
+
+
+def why_no_target(point: Point) -> str | None:
+    """Returns why no compiler takes a feasible point's hardware, or None."""
+    chip = hardware.chip(point.chip)
+    try:
+        target(chip, point.slice_shape or (), point.mesh.num_slices)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def host_bytes_needed(point: Point) -> int:

@@ -105,6 +105,27 @@ class Memory(BaseModel):
     """Parameters and optimizer state on the fullest device, from the shards."""
 
 
+class CompiledProgram(BaseModel):
+    """What a compiler says of a step for one device; its HLO text lies beside."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    program_hash: str
+    """SHA-256 of the StableHLO that was compiled."""
+    arguments_bytes: NonNegativeInt
+    outputs_bytes: NonNegativeInt
+    aliases_bytes: NonNegativeInt
+    """The part of the outputs that lies in arguments, as the donated state does."""
+    temporaries_bytes: NonNegativeInt
+    code_bytes: NonNegativeInt
+
+    @property
+    def peak_bytes(self) -> int:
+        """Returns the device memory a step takes, its code apart."""
+        donated = self.outputs_bytes - self.aliases_bytes
+        return self.arguments_bytes + donated + self.temporaries_bytes
+
+
 class ProcessOutcome(BaseModel):
     """How one worker process of a run ended."""
 
@@ -155,6 +176,8 @@ class Measurement(BaseModel):
     losses: tuple[tuple[int, float], ...] = ()
     """(step, loss) at some steps, the first and the last among them."""
     memory: Memory = Memory()
+    compiled: CompiledProgram | None = None
+    """None unless the run compiled for hardware that is absent."""
     processes: tuple[ProcessOutcome, ...] = ()
 
 

@@ -84,11 +84,11 @@ def predict(point: Point, chip: Chip) -> Prediction:
         step_time_low_s=low,
         step_time_high_s=high,
         tokens_per_s=middle and point.tokens_per_step / middle,
-        mfu=_utilisation(amounts.model_flops, middle, peak),
-        mfu_full_attention=_utilisation(
+        mfu=utilisation(amounts.model_flops, middle, peak),
+        mfu_full_attention=utilisation(
             amounts.model_flops_full_attention, middle, peak
         ),
-        hfu=_utilisation(amounts.executed_flops, middle, peak),
+        hfu=utilisation(amounts.executed_flops, middle, peak),
         peak_hbm_bytes=math.ceil(amounts.peak_hbm_bytes),
         available_hbm_bytes=chip.available_hbm_bytes_per_device,
         limited_by=max(times, key=times.__getitem__) if times else None,
@@ -150,9 +150,10 @@ def _band(times: dict[str, float]) -> tuple[float, float, float]:
     return low, math.sqrt(low * high), high
 
 
-def _utilisation(
+def utilisation(
     flops: float, step_time_s: float | None, peak: float | None
 ) -> float | None:
+    """Returns FLOPs over what the peak allows in a step, None where one is unknown."""
     if step_time_s is None or peak is None:
         return None
     return flops / (step_time_s * peak)

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         timeout_s = duration_s(args.timeout_s, "timeout_s")
         hang_s = duration_s(args.hang_s, "hang_s")
         max_time_s = args.max_time_s and duration_s(args.max_time_s, "max_time_s")
-        retry = _statuses(args.retry)
+        retry = statuses(args.retry)
     try:
         summary = run_sweep(
             sweep,
@@ -105,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
     return summary.exit_code(strict=args.strict)
 
 
-def _statuses(texts: Iterable[str]) -> "tuple[Status, ...]":
+def statuses(texts: Iterable[str]) -> "tuple[Status, ...]":
+    """Returns texts as statuses; raises ValueError for one that is none."""
     from scaling.measurement import STATUSES
 
     known: dict[str, Status] = {status: status for status in STATUSES}

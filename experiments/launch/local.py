@@ -17,12 +17,23 @@ from experiments import survivors
 from experiments.process import WorkerProcess
 from experiments.process import end_all
 from experiments.protocol import Job
+from experiments.protocol import Task
 from experiments.protocol import Timing
 from meshes import hardware
 from scaling.point import Point
 
 # JAX would take SIGTERM as news of a preemption and go on, and so would never end.
 _ALWAYS = {"JAX_ENABLE_PREEMPTION_SERVICE": "0"}
+_COMPILE = {
+    # Devices of absent hardware come from its compiler; JAX itself starts none of it.
+    "JAX_PLATFORMS": "cpu",
+    # libtpu locks the machine's TPU, of which there is none, for itself alone.
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # No metadata server is asked what TPU this machine is, nor is it complained about.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
 _JAX_PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 
 
@@ -30,6 +41,7 @@ _JAX_PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 class Launch:
     """What the processes of one run are told."""
 
+    task: Task
     point: Point
     run: str
     mark: str
@@ -40,11 +52,17 @@ class Launch:
     data_folder: Path
     checkpoint_folder: Path | None
     timing: Timing
+    hlo_path: Path
 
     @property
     def num_processes(self) -> int:
-        """Processes of the run: one for each slice."""
-        return self.point.mesh.num_slices
+        """Processes of the run."""
+        return num_processes(self.task, self.point)
+
+
+def num_processes(task: Task, point: Point) -> int:
+    """Returns one for each slice, where the slices are there; one that compiles."""
+    return point.mesh.num_slices if task == "measure" else 1
 
 
 def why_not(point: Point) -> str | None:
@@ -64,7 +82,7 @@ def start(
 
     Raises OSError if one cannot be started; none is left then.
     """
-    environ = worker_environ(launch.point, mark=launch.mark)
+    environ = worker_environ(launch.point, task=launch.task, mark=launch.mark)
     coordinator = None
     if launch.num_processes > 1:
         coordinator = f"127.0.0.1:{free_port()}"
@@ -83,16 +101,22 @@ def start(
 
 
 def worker_environ(
-    point: Point, *, mark: str, environ: Mapping[str, str] | None = None
+    point: Point,
+    *,
+    mark: str,
+    task: Task = "measure",
+    environ: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Returns the environment of a worker: the user's, with platform and mark set."""
     result = dict(os.environ if environ is None else environ) | _ALWAYS
+    result.pop("JAX_NUM_CPU_DEVICES", None)
+    result[survivors.MARK] = mark
+    if task == "compile":
+        return result | _COMPILE
     platform = hardware.chip(point.chip).platform
     result["JAX_PLATFORMS"] = _JAX_PLATFORMS[platform]
-    result.pop("JAX_NUM_CPU_DEVICES", None)
     if platform == "cpu":
         result["JAX_NUM_CPU_DEVICES"] = str(point.mesh.devices_per_slice)
-    result[survivors.MARK] = mark
     return result
 
 
@@ -120,6 +144,7 @@ def free_port() -> int:
 def _job(launch: Launch, index: int, coordinator: str | None) -> Job:
     checkpoint = launch.checkpoint_folder
     return Job(
+        task=launch.task,
         point=launch.point,
         run=launch.run,
         process_index=index,
@@ -130,4 +155,5 @@ def _job(launch: Launch, index: int, coordinator: str | None) -> Job:
         data_folder=str(launch.data_folder),
         checkpoint_folder=None if checkpoint is None else str(checkpoint),
         timing=launch.timing,
+        hlo_path=str(launch.hlo_path) if launch.task == "compile" else None,
     )

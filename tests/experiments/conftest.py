@@ -52,9 +52,10 @@ sys.exit(run_sweep(sweep, **json.loads(sys.argv[2])).exit_code())
 
 @pytest.fixture(autouse=True, scope="module")
 def _environment_as_jax_never_was_here():
-    # JAX leaves this behind in any process that imports it, as tests before may have;
-    # the runner never imports JAX, so its environment must not have it.
-    os.environ.pop("TPU_SKIP_MDS_QUERY", None)
+    # JAX leaves these behind in any process that imports it, as tests before may have;
+    # the runner never imports JAX, so its environment must not have them.
+    for name in ("TPU_SKIP_MDS_QUERY", "TPU_LIBRARY_PATH"):
+        os.environ.pop(name, None)
 
 
 class Fake:

@@ -1,0 +1,64 @@
+"""Compile: one point's training step through the compiler of absent hardware.
+
+Imports JAX. What comes out is the scheduled program as text, gzipped, and the memory it
+takes of a device; nothing is run, and nothing here turns either into seconds.
+"""
+
+import gzip
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from experiments import absent
+from experiments import attached
+from experiments.event_writer import EventWriter
+from experiments.measure import peak_host_bytes
+from experiments.protocol import Finished
+from experiments.protocol import Job
+from experiments.train import build_step
+from meshes.build import build_mesh
+from scaling.measurement import CompiledProgram
+
+
+def compile_point(job: Job, events: EventWriter) -> None:
+    """Compiles the job's point and reports what the compiler says of it.
+
+    Raises what the compiler raised, its out-of-memory errors among it.
+    """
+    devices = absent.absent_devices(job.point)
+    events.send(attached.platform(devices))
+    mesh = build_mesh(job.point.mesh, devices)
+    events.phase_ended("devices")
+    lowered = build_step(job.point, mesh).lower()
+    stablehlo = lowered.as_text()
+    events.phase_ended("state")
+    compiled = lowered.compile()
+    events.phase_ended("compile")
+    text = compiled.as_text()
+    assert text is not None
+    assert job.hlo_path is not None
+    _write(Path(job.hlo_path), text)
+    events.send(
+        Finished(
+            program=_program(compiled, stablehlo),
+            peak_host_bytes=peak_host_bytes(),
+        )
+    )
+
+
+def _program(compiled: Any, stablehlo: str) -> CompiledProgram:
+    memory = compiled.memory_analysis()
+    return CompiledProgram(
+        program_hash=hashlib.sha256(stablehlo.encode()).hexdigest(),
+        arguments_bytes=memory.argument_size_in_bytes,
+        outputs_bytes=memory.output_size_in_bytes,
+        aliases_bytes=memory.alias_size_in_bytes,
+        temporaries_bytes=memory.temp_size_in_bytes,
+        code_bytes=memory.generated_code_size_in_bytes,
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    # Level 1: the last percent of size would cost as long as tracing the step did.
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write(text)

@@ -1,0 +1,166 @@
+"""Compiling for absent hardware: by a fake worker, and by the real TPU compiler."""
+
+import gzip
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments import absent
+from experiments import store
+from experiments.compiled_rows import compiled_rows
+from experiments.compiled_rows import print_rows
+from experiments.launch import local
+from experiments.protocol import NoCompilerError
+from experiments.worker import failure
+from models.counts import executed_flops_per_token
+from models.presets import MODELS
+from scaling.point import Point
+
+if TYPE_CHECKING:
+    from conftest import Fake
+
+MakePoint = Callable[..., Point]
+libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="takes the TPU compiler"
+)
+
+
+@pytest.fixture
+def tpu(make_point: MakePoint) -> Callable[..., Point]:
+    """Returns `(mesh, batch=64, **fields) -> Point`: tiny on a v5e:4x4 slice."""
+
+    def point(mesh: str = "1/fsdp=16", batch: int = 64, **fields: object) -> Point:
+        usual = {"chip": "v5e", "slice_shape": (4, 4), "seq_len": 256}
+        return make_point(
+            mesh, batch, **{**usual, "compute_dtype": "bfloat16", **fields}
+        )
+
+    return point
+
+
+def test_a_compiled_point_keeps_its_program_and_is_not_compiled_again(
+    fake: "Fake", tpu: MakePoint
+):
+    point = tpu()
+    assert fake.run(point, task="compile", repeats=3).stored == {"ok": 1}
+    run = fake.only_run()
+    assert (run.provenance, run.status, run.reason) == ("compiled", "ok", None)
+    assert run.compiled is not None
+    # Outputs that lie in arguments are counted once.
+    assert run.compiled.peak_bytes == 2000
+    assert list(run.phases_s)[-2:] == ["compile", "finish"]
+    assert (run.blocks, run.compilations_in_window) == ((), None)
+    (text,) = fake.folder.glob("*.hlo.gz")
+    assert text.name == f"{point.id}.{run.run}.hlo.gz"
+    assert gzip.decompress(text.read_bytes()) == b"HloModule fake"
+    assert fake.run(point, task="compile").stored == {}
+
+
+def test_several_slices_are_compiled_by_one_process(fake: "Fake", tpu: MakePoint):
+    fake.run(tpu("data=2/fsdp=16"), task="compile")
+    run = fake.only_run()
+    assert len(run.processes) == 1
+    # The fake worker has 16 devices and knows of no second slice.
+    assert run.reason == "process 0 reported 16 devices and the mesh has 32"
+
+
+def test_measured_and_compiled_runs_of_a_point_are_apart(
+    fake: "Fake", make_point: MakePoint
+):
+    cpu = make_point()
+    fake.run(cpu)
+    summary = fake.run(cpu, task="compile")
+    assert summary.statuses == {cpu.id: "invalid"}
+    measured, compiled = sorted(fake.stored(), key=lambda run: run.started_at)
+    assert (measured.provenance, compiled.provenance) == ("measured", "compiled")
+    assert compiled.reason is not None
+    assert "`scaling run` measures it" in compiled.reason
+    assert fake.run(cpu).stored == {}
+
+
+def test_a_compiler_that_aborts_is_a_crash_and_the_next_point_compiles(
+    fake: "Fake", tpu: MakePoint
+):
+    first, second = tpu(batch=64), tpu(batch=128)
+    fake.behave({"1/fsdp=16 B=64": {"do": "signal", "signal": "SIGABRT"}})
+    summary = fake.run(first, second, task="compile")
+    assert summary.statuses == {first.id: "crash", second.id: "ok"}
+
+
+def test_a_worker_that_compiles_is_told_of_no_tpu(tpu: MakePoint):
+    user = {"TPU_ACCELERATOR_TYPE": "v4-8", "JAX_NUM_CPU_DEVICES": "3"}
+    environ = local.worker_environ(tpu(), task="compile", mark="m", environ=user)
+    assert environ["JAX_PLATFORMS"] == "cpu"
+    assert environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] == "1"
+    assert environ["TPU_ACCELERATOR_TYPE"] != "v4-8"
+    assert "JAX_NUM_CPU_DEVICES" not in environ
+
+
+def test_a_compiler_that_is_missing_is_named_with_what_brings_it(
+    tpu: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NoCompilerError) as raised:
+        absent.absent_devices(tpu())
+    failed = failure(raised.value, after="start")
+    assert failed.status == "wrong_platform"
+    assert "pip install 'scaling-toolkit[tpu]'" in failed.reason
+
+
+def test_a_program_that_cannot_be_read_is_a_row_with_a_reason(
+    fake: "Fake", tpu: MakePoint
+):
+    point = tpu()
+    summary = fake.run(point, task="compile")
+    (row,) = compiled_rows(fake.sweep((point,)), summary)
+    assert row.status == "ok"
+    assert row.predicted is None
+    assert row.reason is not None
+    assert row.reason.startswith("compiled, and its program cannot be accounted for")
+
+
+@libtpu
+def test_the_real_compiler_tells_bytes_and_seconds(
+    fake: "Fake", tpu: MakePoint, capsys: pytest.CaptureFixture[str]
+):
+    """One point compiles, one does not fit; both by libtpu, in a worker."""
+    fits = tpu("1/fsdp=8,tensor=2", remat="full")
+    large = tpu(model="llama3-8b", seq_len=8192, batch=64, compute_dtype="float32")
+    summary = fake.run(fits, large, task="compile", worker_command=None, timeout_s=300)
+    assert summary.statuses == {fits.id: "ok", large.id: "out_of_memory"}
+    sweep = fake.sweep((fits, large))
+    compiled, refused = compiled_rows(sweep, summary)
+
+    predicted = compiled.predicted
+    assert predicted is not None
+    per_token = executed_flops_per_token(MODELS["tiny"], 256, remat="full")
+    assert predicted.executed_flops == pytest.approx(
+        fits.tokens_per_step / 16 * per_token, rel=0.03
+    )
+    assert predicted.exposed_s is not None
+    assert sum(predicted.exposed_s.values()) == pytest.approx(predicted.step_time_s)
+    low, high = predicted.step_time_low_s, predicted.step_time_high_s
+    assert low is not None
+    assert high is not None
+    assert low <= (predicted.step_time_s or 0) <= high
+    assert {axis for each in predicted.collectives for axis in each.axes} == {
+        "fsdp",
+        "tensor",
+    }
+
+    assert refused.phase == "compile"
+    assert refused.needed_bytes is not None
+    assert refused.needed_bytes > 16e9
+    runs = {run.id: run for run in store.load(fake.results).measurements}
+    assert runs[fits.id].environment.device_kind == "TPU v5 lite"
+
+    print_rows((compiled, refused), sweep)
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "tiny on v5e:4x4, 256 tokens, strong (compiled)" in text
+    json.dumps([row.model_dump(mode="json") for row in (compiled, refused)])
+    assert "TPU_SKIP_MDS_QUERY" not in os.environ

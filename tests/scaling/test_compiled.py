@@ -1,0 +1,90 @@
+"""Predictions from compiled programs, on texts of the real TPU compiler."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from meshes.hardware import chip
+from models.counts import training_flops_per_token
+from models.presets import MODELS
+from scaling.compiled import compiled_prediction
+from scaling.measurement import CompiledProgram
+from scaling.point import Point
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "hlo"
+PROGRAM = CompiledProgram(
+    program_hash="x",
+    arguments_bytes=1000,
+    outputs_bytes=700,
+    aliases_bytes=600,
+    temporaries_bytes=50,
+    code_bytes=9,
+)
+POINT = Point.model_validate(
+    {
+        "model": "tiny",
+        "chip": "v5e",
+        "slice_shape": (2, 2),
+        "mesh": "1/fsdp=2,tensor=2",
+        "global_batch_size": 64,
+        "seq_len": 256,
+        "remat": "full",
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    path = GOLDEN / "v5e_fsdp2_tensor2.hlo.gz"
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def test_times_and_utilisation_belong_together(text):
+    found = compiled_prediction(POINT, PROGRAM, text, chip("v5e"))
+    assert found.step_time_s is not None
+    low, high = found.step_time_low_s, found.step_time_high_s
+    assert low is not None
+    assert high is not None
+    assert found.step_time_s == pytest.approx((low * high) ** 0.5)
+    assert found.tokens_per_s == pytest.approx(64 * 256 / found.step_time_s)
+    per_token = training_flops_per_token(MODELS["tiny"], 256, causal=True)
+    model_flops = 64 * 256 / 4 * per_token
+    assert found.mfu == pytest.approx(model_flops / found.step_time_s / 197e12)
+    assert found.exposed_s is not None
+    assert sum(found.exposed_s.values()) == pytest.approx(found.step_time_s)
+    assert found.limited_by == max(found.exposed_s, key=found.exposed_s.__getitem__)
+    assert found.times_s is not None
+    assert found.times_s["compute"] == pytest.approx(found.executed_flops / 197e12)
+
+
+def test_memory_is_what_the_compiler_says_with_donated_outputs_counted_once(text):
+    found = compiled_prediction(POINT, PROGRAM, text, chip("v5e"))
+    assert found.peak_hbm_bytes == 1000 + 100 + 50
+    assert found.fits
+
+
+def test_a_chip_without_a_figure_gets_no_time_and_keeps_its_amounts(text):
+    blind = chip("v5e").model_copy(update={"ici_link_bytes_per_s": None})
+    found = compiled_prediction(POINT, PROGRAM, text, blind)
+    assert found.step_time_s is None
+    assert found.mfu is None
+    assert found.times_s is None
+    assert found.limited_by is None
+    assert found.executed_flops > 0
+    assert found.collectives
+
+
+def test_without_estimates_of_cycles_the_slow_end_is_at_a_fraction_of_the_peak(text):
+    # As for a GPU: the same program on a chip whose compiler estimates nothing.
+    other = chip("v5e").model_copy(update={"name": "other"})
+    found = compiled_prediction(POINT, PROGRAM, text, other)
+    assert found.step_time_low_s is not None
+    assert found.step_time_high_s is not None
+    assert found.step_time_low_s < found.step_time_high_s
+    assert found.step_time_high_s < found.step_time_low_s / 0.4
+
+
+def test_a_text_that_is_no_program_is_refused():
+    with pytest.raises(ValueError, match="ENTRY"):
+        compiled_prediction(POINT, PROGRAM, "HloModule nothing", chip("v5e"))
