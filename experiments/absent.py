@@ -13,6 +13,7 @@ from experiments.protocol import NoCompilerError
 from meshes import hardware
 from meshes.targets import Target
 from meshes.targets import target
+from scaling.feasibility import compiled_slice
 from scaling.point import Point
 
 _COMPILERS = {"tpu": "libtpu", "cuda": "jax_cuda12_plugin"}
@@ -22,11 +23,11 @@ _EXTRAS = {"tpu": "tpu", "cuda": "cuda"}
 def absent_devices(point: Point) -> Sequence[Any]:
     """Returns the devices of the point's slices.
 
-    Raises NoCompilerError, saying what to install, and ValueError where there is no
-    such slice or the compiler does not know it.
+    Raises NoCompilerError, saying what to install, ValueError where there is no such
+    slice, and what JAX raises where the compiler does not know it.
     """
     wanted = target(
-        hardware.chip(point.chip), point.slice_shape or (), point.mesh.num_slices
+        hardware.chip(point.chip), compiled_slice(point), point.mesh.num_slices
     )
     _check_installed(wanted)
     return topologies.get_topology_desc(

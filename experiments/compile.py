@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments import absent
 from experiments import attached
+from experiments.attached import WrongPlatformError
 from experiments.event_writer import EventWriter
 from experiments.measure import peak_host_bytes
 from experiments.protocol import Finished
@@ -26,6 +27,8 @@ def compile_point(job: Job, events: EventWriter) -> None:
     Raises what the compiler raised, its out-of-memory errors among it.
     """
     devices = absent.absent_devices(job.point)
+    if reason := attached.why_not_chip(job.point.chip, devices):
+        raise WrongPlatformError(reason)
     events.send(attached.platform(devices))
     mesh = build_mesh(job.point.mesh, devices)
     events.phase_ended("devices")
@@ -33,11 +36,12 @@ def compile_point(job: Job, events: EventWriter) -> None:
     stablehlo = lowered.as_text()
     events.phase_ended("state")
     compiled = lowered.compile()
-    events.phase_ended("compile")
     text = compiled.as_text()
     assert text is not None
     assert job.hlo_path is not None
     _write(Path(job.hlo_path), text)
+    # Last, as silence after it counts as a hang.
+    events.phase_ended("compile")
     events.send(
         Finished(
             program=_program(compiled, stablehlo),
@@ -59,6 +63,9 @@ def _program(compiled: Any, stablehlo: str) -> CompiledProgram:
 
 
 def _write(path: Path, text: str) -> None:
-    # Level 1: the last percent of size would cost as long as tracing the step did.
-    with gzip.open(path, "wt", compresslevel=1) as file:
+    # Under a name that is cleaned up, until it is whole. Level 1: the last percent of
+    # size would cost as long as tracing the step did.
+    unfinished = path.with_name(f".{path.name}")
+    with gzip.open(unfinished, "wt", compresslevel=1, encoding="utf-8") as file:
         file.write(text)
+    unfinished.rename(path)

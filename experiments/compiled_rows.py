@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic import ConfigDict
 
 from experiments import store
-from experiments.places import HLO_SUFFIX
+from experiments.store import HLO_SUFFIX
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
 from meshes import hardware
@@ -49,17 +49,20 @@ class CompiledPoint(BaseModel):
     provenance: Provenance
     compile_time_s: float | None
     needed_bytes: int | None
-    """Of a program that does not fit, as the compiler says."""
+    """On each device, as the compiler says, whether it fits or not."""
     predicted: CompiledPrediction | None
     """None where nothing was compiled, or its text cannot be read (see `reason`)."""
 
 
 def compiled_rows(sweep: Sweep, summary: RunSummary) -> tuple[CompiledPoint, ...]:
-    """Returns a row for every point of the sweep that has a compiled run."""
+    """Returns a row for every point that has a compiled run as `summary` has it.
+
+    Its newest: what the command counted as done or has just compiled.
+    """
     newest = {
         run.id: run
         for run in in_time_order(store.load(summary.folder).measurements)
-        if run.provenance == "compiled"
+        if run.provenance == "compiled" and run.status == summary.statuses.get(run.id)
     }
     return tuple(
         _row(point, newest[point.id], summary.folder)
@@ -72,8 +75,9 @@ def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
     """Prints the rows as tables of at most 80 columns, with reasons and doubts."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    console.print(f"[bold]{sweep.name}[/bold]  {sweep.question}")
+    # Reasons and names have brackets of their own.
+    console = Console(highlight=False, soft_wrap=False, markup=False)
+    console.print(f"{sweep.name}  {sweep.question}")
     groups: dict[str, list[CompiledPoint]] = {}
     for row in rows:
         groups.setdefault(_heading(row), []).append(row)
@@ -105,22 +109,29 @@ def _row(point: Point, run: Measurement, folder: str) -> CompiledPoint:
         reason=run.reason or reason,
         provenance=run.provenance,
         compile_time_s=run.phases_s.get("compile"),
-        needed_bytes=run.memory.needed_bytes,
+        needed_bytes=_needed_bytes(run),
         predicted=predicted,
     )
+
+
+def _needed_bytes(run: Measurement) -> int | None:
+    if run.status == "ok" and run.compiled is not None:
+        return run.compiled.peak_bytes
+    return run.memory.needed_bytes
 
 
 def _predicted(
     point: Point, run: Measurement, folder: str
 ) -> tuple[CompiledPrediction | None, str | None]:
     """Returns the prediction, or None and why there is none of a compiled program."""
-    if run.compiled is None:
+    if run.compiled is None or run.status != "ok":
         return None, None
     try:
         text = _text(f"{folder}/{run.id}.{run.run}{HLO_SUFFIX}")
         chip = hardware.chip(point.chip)
         return compiled_prediction(point, run.compiled, text, chip), None
-    except (OSError, ValueError) as error:
+    # Whatever is wrong with a file, or a bucket's library raises: the others are shown.
+    except Exception as error:
         return None, f"compiled, and its program cannot be accounted for: {error}"
 
 
@@ -156,7 +167,7 @@ def _cells(row: CompiledPoint) -> tuple[str, ...]:
         row.mesh,
         str(row.num_devices),
         str(row.global_batch_size),
-        quantity.bytes_(predicted.peak_hbm_bytes if predicted else row.needed_bytes),
+        quantity.bytes_(row.needed_bytes),
         quantity.seconds_band(
             predicted and predicted.step_time_s,
             predicted and predicted.step_time_low_s,

@@ -43,10 +43,6 @@ SET_BY_RUNNER = (
     "JAX_PLATFORMS",
     "JAX_NUM_CPU_DEVICES",
     "JAX_ENABLE_PREEMPTION_SERVICE",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD",
-    "TPU_SKIP_MDS_QUERY",
-    "TPU_ACCELERATOR_TYPE",
-    "TPU_WORKER_HOSTNAMES",
 )
 """The same for all runs or derived from the point, so they say nothing of their own."""
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.store import HLO_SUFFIX
 from experiments.store import Folder
-
-HLO_SUFFIX = ".hlo.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,20 +48,14 @@ class Places:
         """Returns the text of the program of the run `name`, while it is compiled."""
         return self.work / f"{name}{HLO_SUFFIX}"
 
-    def keep_hlo(self, name: str) -> str | None:
-        """Keeps the program's text beside its run file; returns a warning if it cannot.
+    def keep_hlo(self, name: str) -> None:
+        """Moves the program's text to where its run file will be.
 
-        Where the run was none that compiled there is nothing to keep.
+        Raises what a bucket's library raises where it cannot.
         """
         path = self.hlo(name)
-        if self.store == str(self.work) or not path.exists():
-            return None
-        try:
+        if self.store != str(self.work):
             _upload(path, f"{self.store}/{path.name}")
-        # A bucket's library raises errors of its own.
-        except Exception as error:
-            return f"the program of {name} could not be kept: {error}"
-        return None
 
     def checkpoints(self, name: str) -> Path:
         """Returns the folder of the checkpoints of the run `name`, while it runs."""

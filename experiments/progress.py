@@ -225,8 +225,8 @@ def _nothing_was_due(summary: RunSummary) -> str:
     found = ", ".join(f"{number} {status}" for status, number in statuses.items())
     return (
         f"nothing was due: {summary.folder} has all runs of "
-        f"{quantity.counted(len(summary.statuses), 'point')} ({found}); --repeats asks "
-        "for more of them, --retry STATUS for those of a status again"
+        f"{quantity.counted(len(summary.statuses), 'point')} ({found}); --retry STATUS "
+        "makes those of a status again"
     )
 
 

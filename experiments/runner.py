@@ -96,7 +96,9 @@ def run_sweep(
     points = schedule.selected(sweep.points, only)
     places = Places.of(results, sweep.name)
     shown = Progress() if progress is None else progress
-    lent = _cores_lent(points) if task == "measure" else ()
+    # A compiler takes every core, and what is measured there meanwhile would say so.
+    measures = task == "measure"
+    lent = _cores_lent(points) if measures else core_list.available_cores()
     held = cores_held(lent, None if cores_folder is None else Path(cores_folder))
     with noticed() as interrupt, locked(places.work), held:
         setting = Setting(
@@ -153,8 +155,9 @@ class _Sweep:
         self._wrong_platforms: dict[str, Measurement] = {}
         """By chip, the run that found it not to be attached: no other will find it."""
         with self._account.part("planning"):
+            environ = local.for_compiling(os.environ) if self._compiles else os.environ
             self._environment = parent_environment(
-                num_cores=core_list.num_cores(), environ=os.environ
+                num_cores=core_list.num_cores(), environ=environ
             )
 
     def plan(self, repeats: int, retry: Iterable[Status]) -> None:
@@ -211,6 +214,8 @@ class _Sweep:
     ) -> None:
         """Keeps what counts today: same environment, provenance and derived verdict."""
         key = resume_key(self._environment)
+        kinds = ("compiled",) if self._compiles else ("measured", "simulated")
+        stored = [run for run in stored if run.provenance in kinds]
         done = schedule.counted(stored, key=key, retry=retry)
         for point in self._points:
             today, verdict = self._provenance(point), self._verdict(point)
@@ -221,7 +226,7 @@ class _Sweep:
             ]
         # Only now is known which points are out of memory; `only` hides none of them.
         others = (runs[-1] for id_, runs in done.items() if id_ not in self._done)
-        exhausted = [run.point for run in others if run.status == "out_of_memory"]
+        exhausted = [run.point for run in others if self._exhausts(run)]
         exhausted += self._exhausted()
         for point in self._points:
             if schedule.dominating(point, exhausted) is None:
@@ -233,7 +238,9 @@ class _Sweep:
         notes = [f"not read: {problem}" for problem in problems]
         if left:
             notes.append(f"ended {len(left)} processes of an earlier runner")
-        replaced = local.replaced_variables(self._points, os.environ)
+        replaced = {}
+        if not self._compiles:
+            replaced = local.replaced_variables(self._points, os.environ)
         notes += [
             f"{name}={value} of this shell is not passed on: the point decides it"
             for name, value in replaced.items()
@@ -318,6 +325,9 @@ class _Sweep:
     def _end_turn(
         self, turn: Turn, run: Measurement, executed: Executed | None = None
     ) -> None:
+        if executed is not None and run.compiled is not None:
+            # Before the run: one that is stored is not compiled again.
+            self._setting.places.keep_hlo(executed.name)
         self._store(run)
         if executed is not None:
             self._clear_up(executed)
@@ -349,7 +359,6 @@ class _Sweep:
         with self._account.part("storing"):
             warnings = (
                 places.keep_log(executed.name, executed.logs),
-                places.keep_hlo(executed.name),
                 places.discard_checkpoints(executed.name),
             )
         for warning in warnings:
@@ -370,8 +379,17 @@ class _Sweep:
         return [
             runs[-1].point
             for runs in self._done.values()
-            if runs and runs[-1].status == "out_of_memory"
+            if runs and self._exhausts(runs[-1])
         ]
+
+    def _exhausts(self, run: Measurement) -> bool:
+        """Whether larger batches would run out of memory as this one did.
+
+        That a compiler needs more than this host has says nothing about the device.
+        """
+        if run.status != "out_of_memory":
+            return False
+        return not self._compiles or run.phase == "compile"
 
     def _most(self, point: Point, repeats: int) -> int:
         return repeats if self._provenance(point) == "measured" else 1

@@ -36,6 +36,8 @@ OTHER_FOLDERS = frozenset({"chips"})
 """Folders of a results folder that hold no runs: calibrated chips."""
 
 _TEMPORARY_SUFFIX = ".partial"
+HLO_SUFFIX = ".hlo.gz"
+"""Of the program that a run compiled, beside its run file."""
 _RUN_NAME = re.compile(r"(?P<id>[0-9a-f]{16})\.(?P<run>[0-9a-f]{12})\.")
 
 
@@ -105,7 +107,8 @@ def remove_unfinished(folder: Folder) -> None:
         if match is None:
             continue
         ended = f"{match['id']}.{match['run']}.json" in names
-        if name.startswith(".") or (name.endswith(".log") and not ended):
+        beside = name.endswith((".log", HLO_SUFFIX))
+        if name.startswith(".") or (beside and not ended):
             _remove(root / name)
 
 

@@ -18,10 +18,10 @@ from flax import nnx
 from meshes.build import named_sharding
 from meshes.hardware import chip
 from meshes.rules import RULES
+from models.blocks import form_on
 from models.presets import MODELS
 from models.transformer import Transformer
 from models.transformer import logical_axes
-from scaling.analytic import matmul_form
 from scaling.point import Point
 
 LEARNING_RATE = 6e-4
@@ -192,7 +192,7 @@ def _model(point: Point) -> Transformer:
         remat=point.remat,
         param_dtype=point.param_dtype,
         compute_dtype=point.compute_dtype,
-        matmul_form=matmul_form(point),
+        matmul_form=form_on(chip(point.chip).platform),
     )
 
 

@@ -1,4 +1,4 @@
-"""Blocks: which queries of a sequence the CPU form of attention takes together.
+"""Blocks: the form of attention for CPU, which takes queries in blocks.
 
 A block of queries meets no key after its own last one, which leaves out most of the
 square's masked half.
@@ -10,6 +10,15 @@ _MAX_BLOCKS = 4
 """Leave 5/8 of the square; more leave hardly less and take longer to compile."""
 _MIN_BLOCK = 128
 """Queries; shorter blocks only cost."""
+
+
+def form_on(platform: str) -> MatmulForm:
+    """Returns the form of products and attention on a platform as JAX names it.
+
+    By the chip a program is for, not by what is attached: what is compiled on a CPU
+    for an absent TPU must be what the TPU would run.
+    """
+    return "flat" if platform == "cpu" else "plain"
 
 
 def query_blocks(seq_len: int) -> tuple[tuple[int, int], ...]:

@@ -139,8 +139,8 @@ def activation_bytes_per_token(
     - `dots`: its input, and the outputs of dense matmuls that the backward pass
       reads, 2·D + h·(H + 2·K) + f·F
     - `none`: inputs of matmuls, norms and activations, and the weights of attention,
-      4·D + h·(2·H + 2·K) + (f + 1)·F + H·S; the CPU form keeps a part of H·S and
-      keys and values once for each of its blocks
+      4·D + h·(2·H + 2·K) + (f + 1)·F + H·S; the CPU form keeps a part of H·S, and a
+      key and a value in every block that meets them
 
     After the layers: the final norm's input and output and float32 logits,
     2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and

@@ -22,6 +22,7 @@ from meshes.rules import shard_shape
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import Network
+from models.blocks import form_on
 from models.config import DType
 from models.config import MatmulForm
 from models.config import ModelConfig
@@ -67,7 +68,7 @@ def cost(point: Point) -> Cost:
         * training_flops_per_token(config, point.seq_len, causal=False),
         executed_flops=per_device
         * executed_flops_per_token(
-            config, point.seq_len, remat=point.remat, form=matmul_form(point)
+            config, point.seq_len, remat=point.remat, form=_form(point)
         ),
         hbm_bytes=_hbm_bytes(point),
         arguments_bytes=state_bytes(point)
@@ -80,20 +81,15 @@ def cost(point: Point) -> Cost:
     )
 
 
-def matmul_form(point: Point) -> MatmulForm:
-    """Returns the form of products and attention in the step of `point`.
-
-    By its chip, not by what is attached: a program that is compiled on a CPU for an
-    absent TPU must be the one the TPU would run.
-    """
-    return "flat" if chip(point.chip).platform == "cpu" else "plain"
-
-
 def state_bytes(point: Point) -> int:
     """Returns the bytes of parameters and optimizer state on one device."""
     parameters = _local_elements(MODELS[point.model], point.mesh)
     arrays = ADAMW_ARRAYS * parameters * DTYPE_BYTES[point.param_dtype]
     return arrays + COUNTER_BYTES
+
+
+def _form(point: Point) -> MatmulForm:
+    return form_on(chip(point.chip).platform)
 
 
 def _gradient_bytes(point: Point) -> int:
@@ -131,7 +127,7 @@ def _activation_bytes(point: Point) -> float:
         remat=point.remat,
         compute_bytes=DTYPE_BYTES[point.compute_dtype],
         tensor=point.mesh.size("tensor"),
-        form=matmul_form(point),
+        form=_form(point),
     )
     return per_token * _local_tokens(point) / point.accumulation
 

@@ -64,7 +64,7 @@ class CompiledPrediction(Prediction):
     exposed_s: dict[str, float] | None
     """What the step waits for by cause, in the middle of the band; sums to its time."""
     hidden_s: dict[str, float] | None
-    """Communication by network that other work covers."""
+    """Communication by network that other work covers, at the low end of the band."""
     collectives: tuple[CollectiveRow, ...]
     unpriced: tuple[str, ...]
     """Targets of custom calls whose FLOPs are missing in `executed_flops`."""

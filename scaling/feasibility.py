@@ -40,11 +40,26 @@ def why_infeasible(point: Point) -> str | None:
     return next((reason for check in checks if (reason := check(point))), None)
 
 
+def compiled_slice(point: Point) -> tuple[int, ...]:
+    """Returns the slice that a feasible point is compiled for, in chips.
+
+    On GPU those of an NVLink domain that the mesh uses. Raises ValueError where no TPU
+    slice has the mesh's devices.
+    """
+    chip = hardware.chip(point.chip)
+    devices = point.mesh.devices_per_slice
+    if chip.platform == "gpu":
+        return (devices,)
+    if point.slice_shape is not None:
+        return point.slice_shape
+    return topology.squarest_slice(chip, topology.num_chips(chip, devices))
+
+
 def why_no_target(point: Point) -> str | None:
     """Returns why no compiler takes a feasible point's hardware, or None."""
     chip = hardware.chip(point.chip)
     try:
-        target(chip, point.slice_shape or (), point.mesh.num_slices)
+        target(chip, compiled_slice(point), point.mesh.num_slices)
     except ValueError as error:
         return str(error)
     return None

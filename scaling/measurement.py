@@ -194,4 +194,5 @@ PHASES = (
 """start: spawn to the first line of the worker; devices: imports and device set-up;
 data: input pipeline; state: initialisation on the mesh; compile: the step, once;
 warm_up: until step time settles; timed: first to last block; finish: last
-checkpoint, and exit."""
+checkpoint, and exit. Of a run that compiles for absent hardware: state is lowering the
+step, compile includes writing its text."""

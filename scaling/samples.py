@@ -183,7 +183,9 @@ def _reached(
         return result
     for each in measurements:
         environment = each.environment
-        if environment.device_kind is not None:
+        # One that compiled for a chip reached none of it.
+        reached = each.provenance != "compiled"
+        if reached and environment.device_kind is not None:
             blind = environment.model_copy(update={"device_kind": None})
             result[each.point.chip, _series(blind)].add(_series(environment))
     return result

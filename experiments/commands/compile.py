@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         print_json([row.model_dump(mode="json") for row in rows])
     else:
         print_rows(rows, sweep)
-    if all(row.status == "invalid" for row in rows):
+    if rows and set(summary.statuses.values()) == {"invalid"}:
         raise UsageError(f"no point can be compiled: {rows[0].reason}")
     return summary.exit_code(strict=args.strict)
 

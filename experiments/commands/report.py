@@ -40,6 +40,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the report, prints the verdict, and returns the exit code."""
     from experiments.store import load
+    from scaling.quantity import counted
     from scaling.report.document import report_json
     from scaling.report.findings import find
     from scaling.report.terminal import print_report
@@ -60,7 +61,12 @@ def run(args: argparse.Namespace) -> int:
             f"there are no runs in {args.results!r}; `scaling run cpu_quick` makes "
             "some in 'results'"
         )
-    findings = find(loaded.measurements, problems=loaded.problems, threshold=threshold)
+    runs = [run for run in loaded.measurements if run.provenance != "compiled"]
+    if compiled := len(loaded.measurements) - len(runs):
+        note(f"{counted(compiled, 'compiled run')} left out: see `scaling compile`")
+    if not runs:
+        raise UsageError(f"the runs in {args.results!r} are all compiled")
+    findings = find(runs, problems=loaded.problems, threshold=threshold)
     out = args.out or f"{args.results.rstrip('/')}/report"
     try:
         paths = write_report(findings, out)

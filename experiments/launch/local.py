@@ -34,6 +34,8 @@ _COMPILE = {
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
+_ABOUT_TPUS = ("TPU_", "CLOUD_TPU_", "MEGASCALE_")
+"""How the names of variables begin that describe the TPUs of this machine."""
 _JAX_PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 
 
@@ -108,16 +110,27 @@ def worker_environ(
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Returns the environment of a worker: the user's, with platform and mark set."""
-    result = dict(os.environ if environ is None else environ) | _ALWAYS
+    user = os.environ if environ is None else environ
+    if task == "compile":
+        return for_compiling(user) | _ALWAYS | _COMPILE | {survivors.MARK: mark}
+    result = dict(user) | _ALWAYS
     result.pop("JAX_NUM_CPU_DEVICES", None)
     result[survivors.MARK] = mark
-    if task == "compile":
-        return result | _COMPILE
     platform = hardware.chip(point.chip).platform
     result["JAX_PLATFORMS"] = _JAX_PLATFORMS[platform]
     if platform == "cpu":
         result["JAX_NUM_CPU_DEVICES"] = str(point.mesh.devices_per_slice)
     return result
+
+
+def for_compiling(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that reach a compiler: none about the machine's devices."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in ("JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS")
+        and not name.startswith(_ABOUT_TPUS)
+    }
 
 
 def replaced_variables(

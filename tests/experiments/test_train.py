@@ -232,8 +232,9 @@ def test_micro_batches_that_do_not_divide_are_refused(mesh, accumulation):
 
 def test_the_matmul_form_is_the_points_not_the_attached_devices():
     assert "cpu" in jax.devices()[0].device_kind
-    assert train._matmul_form(point_of()) == "flat"
-    assert train._matmul_form(point_of(chip="v5e")) == "plain"
+    assert train._model(point_of()).computation.matmul_form == "flat"
+    on_tpu = train._model(point_of(chip="v5e"))
+    assert on_tpu.computation.matmul_form == "plain"
 
 
 def test_loss_is_the_mean_cross_entropy():
