@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from experiments import cores as core_list
+from experiments import log
 from experiments import record
 from experiments import schedule
 from experiments import store
@@ -326,8 +327,7 @@ class _Sweep:
         self, turn: Turn, run: Measurement, executed: Executed | None = None
     ) -> None:
         if executed is not None and run.compiled is not None:
-            # Before the run: one that is stored is not compiled again.
-            self._setting.places.keep_hlo(executed.name)
+            run = self._with_program(run, executed.name)
         self._store(run)
         if executed is not None:
             self._clear_up(executed)
@@ -345,6 +345,20 @@ class _Sweep:
             total=self._num_ended + len(self._turns),
             left_s=self._forecast.left_s(self._turns),
         )
+
+    def _with_program(self, run: Measurement, name: str) -> Measurement:
+        """Returns the run once its program is kept, before it is stored itself.
+
+        One that is stored is not compiled again, so without its program it is an error.
+        """
+        try:
+            self._setting.places.keep_hlo(name)
+        # A bucket's library raises errors of its own.
+        except Exception as error:
+            reason = log.one_line(f"the program could not be stored: {error}")
+            lost = {"status": "error", "reason": reason, "compiled": None}
+            return run.model_copy(update=lost)
+        return run
 
     def _store(self, run: Measurement) -> None:
         with self._account.part("storing"):

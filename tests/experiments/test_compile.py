@@ -13,6 +13,7 @@ from experiments import store
 from experiments.compiled_rows import compiled_rows
 from experiments.compiled_rows import print_rows
 from experiments.launch import local
+from experiments.places import Places
 from experiments.protocol import NoCompilerError
 from experiments.worker import failure
 from models.counts import executed_flops_per_token
@@ -142,6 +143,22 @@ def test_nothing_is_left_of_a_program_whose_run_was_not_stored(
     dead.write_bytes(b"half")
     fake.run(tpu(), task="compile")
     assert [*fake.folder.glob("*.hlo.gz")] == [kept]
+
+
+def test_a_program_that_cannot_be_kept_is_compiled_again_on_request(
+    fake: "Fake", tpu: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    def keep_hlo(places: Places, name: str) -> None:
+        raise RuntimeError("the bucket is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Places, "keep_hlo", keep_hlo)
+        fake.run(tpu(), task="compile")
+    run = fake.only_run()
+    assert (run.status, run.compiled) == ("error", None)
+    assert run.reason == "the program could not be stored: the bucket is gone"
+    again = fake.run(tpu(), task="compile", retry=["error"])
+    assert again.stored == {"ok": 1}
 
 
 def test_memory_of_this_host_says_nothing_of_larger_batches(
