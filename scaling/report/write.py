@@ -27,7 +27,7 @@ from scaling.report.projection import project
 from scaling.report.tables import write_points
 from scaling.report.tables import write_samples
 
-MAX_FIGURES = 4
+MAX_FIGURES = 3
 """Drawn of each kind, those where scaling breaks first; one takes about a second."""
 _PICTURE = re.compile(r"(analytic_)?(strong|weak|load)(_\d+)?\.(svg|png)")
 
