@@ -59,6 +59,7 @@ def _program(compiled: Any, stablehlo: str) -> CompiledProgram:
         aliases_bytes=memory.alias_size_in_bytes,
         temporaries_bytes=memory.temp_size_in_bytes,
         code_bytes=memory.generated_code_size_in_bytes,
+        live_peak_bytes=getattr(memory, "peak_memory_in_bytes", None) or None,
     )
 
 

@@ -152,7 +152,7 @@ def _table(rows: Iterable[CompiledPoint]) -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("mesh", overflow="fold")
-    for name in ("devices", "batch", "memory", "step time", "MFU"):
+    for name in ("batch", "memory", "step time", "MFU"):
         table.add_column(name, justify="right", no_wrap=name != "step time")
     table.add_column("status")
     for row in rows:
@@ -165,7 +165,6 @@ def _cells(row: CompiledPoint) -> tuple[str, ...]:
     limit = predicted and predicted.limited_by
     return (
         row.mesh,
-        str(row.num_devices),
         str(row.global_batch_size),
         quantity.bytes_(row.needed_bytes),
         quantity.seconds_band(

@@ -118,10 +118,19 @@ class CompiledProgram(BaseModel):
     """The part of the outputs that lies in arguments, as the donated state does."""
     temporaries_bytes: NonNegativeInt
     code_bytes: NonNegativeInt
+    live_peak_bytes: NonNegativeInt | None = None
+    """The most that is alive at once; None where the compiler does not say."""
 
     @property
     def peak_bytes(self) -> int:
-        """Returns the device memory a step takes, its code apart."""
+        """Returns the device memory a step takes, its code apart.
+
+        The peak that the compiler states is what it holds against the device's memory.
+        All that it allocates in the course of a step, the bound without one, may be
+        more than a device has.
+        """
+        if self.live_peak_bytes is not None:
+            return self.live_peak_bytes
         donated = self.outputs_bytes - self.aliases_bytes
         return self.arguments_bytes + donated + self.temporaries_bytes
 

@@ -244,6 +244,8 @@ def test_the_real_compiler_tells_bytes_and_seconds(
         "tensor",
     }
 
+    assert compiled.needed_bytes is not None
+    assert compiled.needed_bytes >= predicted.arguments_bytes
     assert refused.phase == "compile"
     assert refused.needed_bytes is not None
     assert refused.needed_bytes > 16e9

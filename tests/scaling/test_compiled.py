@@ -62,6 +62,9 @@ def test_memory_is_what_the_compiler_says_with_donated_outputs_counted_once(text
     found = compiled_prediction(POINT, PROGRAM, text, chip("v5e"))
     assert found.peak_hbm_bytes == 1000 + 100 + 50
     assert found.fits
+    stated = PROGRAM.model_copy(update={"live_peak_bytes": 990})
+    again = compiled_prediction(POINT, stated, text, chip("v5e"))
+    assert again.peak_hbm_bytes == 990
 
 
 def test_a_chip_without_a_figure_gets_no_time_and_keeps_its_amounts(text):
