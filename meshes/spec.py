@@ -68,9 +68,9 @@ class MeshSpec(BaseModel):
         """Returns the size of `axis` on one network, or on both together."""
         if axis not in AXES:
             raise ValueError(_unknown_axis(axis))
-        if network is None:
-            return self.size(axis, "dcn") * self.size(axis, "ici")
-        return dict(self.dcn if network == "dcn" else self.ici).get(axis, 1)
+        across = 1 if network == "ici" else dict(self.dcn).get(axis, 1)
+        within = 1 if network == "dcn" else dict(self.ici).get(axis, 1)
+        return across * within
 
     @property
     def num_slices(self) -> int:

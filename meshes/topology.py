@@ -42,12 +42,26 @@ def squarest_slice(chip: Chip, num_chips: int) -> Shape:
     if chip.torus_dims is None:
         _check_without_torus(chip, num_chips)
         return (num_chips,)
-    shapes = _shapes(chip, num_chips)
+    shapes = slices_of(chip, num_chips)
     if not shapes:
         raise ValueError(
             f"no {chip.name} slice has {num_chips} chips; {_near(chip, num_chips)}"
         )
     return min(shapes, key=lambda shape: (sum(shape), shape))
+
+
+def slices_of(chip: Chip, chips: int) -> tuple[Shape, ...]:
+    """Returns every valid slice shape of so many chips of a torus, or none."""
+    listed = tuple(shape for shape in chip.slice_shapes if math.prod(shape) == chips)
+    cubes, rest = divmod(chips, _CUBE**3)
+    if chip.torus_dims != 3 or rest or not 1 <= cubes <= _max_cubes(chip):
+        return listed
+    return tuple(
+        (a * _CUBE, b * _CUBE, cubes // (a * b) * _CUBE)
+        for a in range(1, cubes + 1)
+        for b in range(a, cubes // a + 1)
+        if cubes % (a * b) == 0 and cubes // (a * b) >= b
+    )
 
 
 def check_slice(chip: Chip, shape: Shape) -> None:
@@ -62,7 +76,7 @@ def check_slice(chip: Chip, shape: Shape) -> None:
     if chip.torus_dims is None:
         _check_without_torus(chip, chips)
         return
-    valid = _shapes(chip, chips)
+    valid = slices_of(chip, chips)
     if shape not in valid:
         same = " or ".join(_text(s) for s in valid)
         cure = f"{chips} chips come as {same}" if same else _near(chip, chips)
@@ -93,20 +107,6 @@ def _check_without_torus(chip: Chip, num_chips: int) -> None:
         )
     if num_chips < 1:
         raise ValueError(f"no {chip.name} slice has {num_chips} chips; take 1 or more")
-
-
-def _shapes(chip: Chip, chips: int) -> tuple[Shape, ...]:
-    """Returns every valid shape of so many chips of a torus."""
-    listed = tuple(shape for shape in chip.slice_shapes if math.prod(shape) == chips)
-    cubes, rest = divmod(chips, _CUBE**3)
-    if chip.torus_dims != 3 or rest or not 1 <= cubes <= _max_cubes(chip):
-        return listed
-    return tuple(
-        (a * _CUBE, b * _CUBE, cubes // (a * b) * _CUBE)
-        for a in range(1, cubes + 1)
-        for b in range(a, cubes // a + 1)
-        if cubes % (a * b) == 0 and cubes // (a * b) >= b
-    )
 
 
 def _sizes(chip: Chip) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ step from width 256 on.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 
@@ -37,6 +38,7 @@ class ParameterShape:
         return math.prod(self.shape)
 
 
+@functools.cache
 def parameter_shapes(config: ModelConfig) -> tuple[ParameterShape, ...]:
     """Returns every parameter array of the model with its logical axes."""
     sizes = _axis_sizes(config)
@@ -225,6 +227,7 @@ def _dense(
         yield f"{name}.bias", outputs
 
 
+@functools.cache
 def _block_matmul_flops(config: ModelConfig) -> float:
     """Returns the FLOPs of one token through the dense matmuls of one layer."""
     return 2.0 * sum(

@@ -12,6 +12,7 @@ passes over sharded weights; Shoeybi et al., Megatron-LM (arXiv 1909.08053), for
 all-reduces of tensor parallelism.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Literal
@@ -48,6 +49,9 @@ COUNTER_BYTES = 2 * 4
 """The step of the state and that of AdamW, int32 each."""
 ADAMW_PASSES = 7
 """Reads of parameter, gradient and moments, writes of parameter and moments."""
+
+_MESHES_KEPT = 256
+"""Whose shard sizes are remembered: a search asks for a mesh under many policies."""
 
 _Part = Literal["all", "multiplied", "blocks"]
 """`multiplied` leaves out tables that are only looked up in."""
@@ -97,6 +101,7 @@ def _gradient_bytes(point: Point) -> int:
     return SUM_BYTES if point.accumulation > 1 else DTYPE_BYTES[point.param_dtype]
 
 
+@functools.lru_cache(maxsize=_MESHES_KEPT)
 def _local_elements(config: ModelConfig, mesh: MeshSpec) -> int:
     """Returns the parameter values that one device holds."""
     return sum(_shard(array, mesh) * array.count for array in parameter_shapes(config))
@@ -174,13 +179,19 @@ def _weight_bytes(point: Point, part: _Part) -> float:
 
     In the compute dtype, in which they are multiplied and cross the network.
     """
-    config, mesh = MODELS[point.model], _without_fsdp(point.mesh)
-    elements = sum(
-        _shard(array, mesh) * array.count
+    elements = _elements_of(part, MODELS[point.model], point.mesh)
+    return float(elements * DTYPE_BYTES[point.compute_dtype])
+
+
+@functools.lru_cache(maxsize=_MESHES_KEPT)
+def _elements_of(part: _Part, config: ModelConfig, mesh: MeshSpec) -> int:
+    """Returns the values of one device's weights, whole over fsdp."""
+    whole = _without_fsdp(mesh)
+    return sum(
+        _shard(array, whole) * array.count
         for array in parameter_shapes(config)
         if _belongs(array.name, part, config)
     )
-    return float(elements * DTYPE_BYTES[point.compute_dtype])
 
 
 def _belongs(name: str, part: _Part, config: ModelConfig) -> bool:

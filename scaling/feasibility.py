@@ -7,6 +7,8 @@ by a compiler; here it is a reason, with the nearest sizes that work.
 import functools
 import math
 from collections.abc import Callable
+from typing import Literal
+from typing import NamedTuple
 
 from meshes import hardware
 from meshes import topology
@@ -16,6 +18,7 @@ from meshes.spec import Axis
 from meshes.spec import AxisSizes
 from meshes.spec import MeshSpec
 from meshes.targets import target
+from models.config import ModelConfig
 from models.counts import parameter_shapes
 from models.presets import MODELS
 from scaling.analytic import cost
@@ -24,20 +27,40 @@ from scaling.point import Point
 AXES_AT_WORK: tuple[Axis, ...] = ("data", "fsdp", "tensor")
 
 
-def why_infeasible(point: Point) -> str | None:
-    """Returns the first reason why `point` cannot run, or None.
+Obstacle = Literal["axis", "slice", "dim", "batch", "sequence"]
+"""What of a point is in the way."""
 
-    One sentence with the dim, the axis and the nearest sizes that work. The point's
-    model and chip are known ones.
+
+class Refusal(NamedTuple):
+    """Why a point cannot run."""
+
+    obstacle: Obstacle
+    reason: str
+    """One sentence with the dim, the axis and the nearest sizes that work."""
+
+
+def refusal(point: Point) -> Refusal | None:
+    """Returns the first obstacle to `point`, or None where it can run.
+
+    The point's model and chip are known ones.
     """
-    checks: tuple[Callable[[Point], str | None], ...] = (
-        _axis_not_at_work,
-        _slice_that_does_not_fit,
-        _dim_that_does_not_divide,
-        _batch_that_does_not_divide,
-        _sequence_beyond_positions,
+    checks: tuple[tuple[Obstacle, Callable[[Point], str | None]], ...] = (
+        ("axis", _axis_not_at_work),
+        ("slice", _slice_that_does_not_fit),
+        ("dim", _dim_that_does_not_divide),
+        ("batch", _batch_that_does_not_divide),
+        ("sequence", _sequence_beyond_positions),
     )
-    return next((reason for check in checks if (reason := check(point))), None)
+    return next(
+        (Refusal(name, reason) for name, check in checks if (reason := check(point))),
+        None,
+    )
+
+
+def why_infeasible(point: Point) -> str | None:
+    """Returns the reason of the first obstacle to `point`, or None."""
+    found = refusal(point)
+    return None if found is None else found.reason
 
 
 def compiled_slice(point: Point) -> tuple[int, ...]:
@@ -152,12 +175,16 @@ def across_slices(mesh: MeshSpec, most: int) -> MeshSpec:
 
 
 def _dim_that_does_not_divide(point: Point) -> str | None:
-    for array in parameter_shapes(MODELS[point.model]):
-        shard = functools.partial(
-            shard_shape, array.shape, array.logical_axes, point.mesh
-        )
+    return _indivisible_parameter(MODELS[point.model], point.mesh)
+
+
+# A search asks for a mesh under many policies.
+@functools.lru_cache(maxsize=256)
+def _indivisible_parameter(config: ModelConfig, mesh: MeshSpec) -> str | None:
+    for array in parameter_shapes(config):
+        shard = functools.partial(shard_shape, array.shape, array.logical_axes, mesh)
         if complaint := _complaint(shard):
-            return f"{complaint} ({array.name} of {point.model})"
+            return f"{complaint} ({array.name} of {config.name})"
     return None
 
 
