@@ -3,12 +3,15 @@
 import gzip
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from pydantic import BaseModel
-from pydantic import ConfigDict
 
 from experiments import store
+from experiments.rows import BATCH
+from experiments.rows import MESH
+from experiments.rows import STEP_TIME
+from experiments.rows import Column
+from experiments.rows import Row
+from experiments.rows import identity
+from experiments.rows import print_tables
 from experiments.store import HLO_SUFFIX
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
@@ -17,36 +20,13 @@ from scaling import quantity
 from scaling.compiled import CompiledPrediction
 from scaling.compiled import compiled_prediction
 from scaling.measurement import Measurement
-from scaling.measurement import MemoryPhase
-from scaling.measurement import Provenance
-from scaling.measurement import Status
 from scaling.point import Point
-from scaling.point import Regime
 from scaling.samples import in_time_order
 
-if TYPE_CHECKING:
-    from rich.table import Table
 
-
-class CompiledPoint(BaseModel):
+class CompiledPoint(Row):
     """One point of a sweep, as `scaling compile --json` prints it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    model: str
-    chip: str
-    slice_shape: tuple[int, ...] | None
-    mesh: str
-    num_devices: int
-    num_slices: int
-    regime: Regime
-    global_batch_size: int
-    seq_len: int
-    status: Status
-    phase: MemoryPhase | None
-    reason: str | None
-    provenance: Provenance
     compile_time_s: float | None
     needed_bytes: int | None
     """On each device, as the compiler says, whether it fits or not."""
@@ -73,18 +53,7 @@ def compiled_rows(sweep: Sweep, summary: RunSummary) -> tuple[CompiledPoint, ...
 
 def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
     """Prints the rows as tables of at most 80 columns, with reasons and doubts."""
-    from rich.console import Console
-
-    # Reasons and names have brackets of their own.
-    console = Console(highlight=False, soft_wrap=False, markup=False)
-    console.print(f"{sweep.name}  {sweep.question}")
-    groups: dict[str, list[CompiledPoint]] = {}
-    for row in rows:
-        groups.setdefault(_heading(row), []).append(row)
-    for heading, members in groups.items():
-        console.print()
-        console.print(heading)
-        console.print(_table(members))
+    console = print_tables(sweep, rows, _COLUMNS, heading=_heading)
     for row in rows:
         for line in _remarks(row):
             console.print()
@@ -94,16 +63,7 @@ def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
 def _row(point: Point, run: Measurement, folder: str) -> CompiledPoint:
     predicted, reason = _predicted(point, run, folder)
     return CompiledPoint(
-        id=point.id,
-        model=point.model,
-        chip=point.chip,
-        slice_shape=point.slice_shape,
-        mesh=str(point.mesh),
-        num_devices=point.mesh.num_devices,
-        num_slices=point.mesh.num_slices,
-        regime=point.regime,
-        global_batch_size=point.global_batch_size,
-        seq_len=point.seq_len,
+        **identity(point),
         status=run.status,
         phase=run.phase,
         reason=run.reason or reason,
@@ -147,34 +107,19 @@ def _heading(row: CompiledPoint) -> str:
     return f"{row.model} on {chip}, {row.seq_len} tokens, {row.regime} (compiled)"
 
 
-def _table(rows: Iterable[CompiledPoint]) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("mesh", overflow="fold")
-    for name in ("batch", "memory", "step time", "MFU"):
-        table.add_column(name, justify="right", no_wrap=name != "step time")
-    table.add_column("status")
-    for row in rows:
-        table.add_row(*_cells(row))
-    return table
+def _status(row: CompiledPoint) -> str:
+    limit = row.predicted and row.predicted.limited_by
+    return f"{row.status}, {limit}" if limit else row.status
 
 
-def _cells(row: CompiledPoint) -> tuple[str, ...]:
-    predicted = row.predicted
-    limit = predicted and predicted.limited_by
-    return (
-        row.mesh,
-        str(row.global_batch_size),
-        quantity.bytes_(row.needed_bytes),
-        quantity.seconds_band(
-            predicted and predicted.step_time_s,
-            predicted and predicted.step_time_low_s,
-            predicted and predicted.step_time_high_s,
-        ),
-        quantity.percent(predicted and predicted.mfu),
-        f"{row.status}, {limit}" if limit else row.status,
-    )
+_COLUMNS = (
+    MESH,
+    BATCH,
+    Column("memory", lambda row: quantity.bytes_(row.needed_bytes)),
+    STEP_TIME,
+    Column("MFU", lambda row: quantity.percent(row.predicted and row.predicted.mfu)),
+    Column("status", _status, justify="left", wraps=True),
+)
 
 
 def _remarks(row: CompiledPoint) -> Iterable[str]:

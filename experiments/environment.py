@@ -106,11 +106,6 @@ def what_differs(before: Environment, now: Environment) -> str:
     return "; ".join(found)
 
 
-def resume_key(environment: Environment) -> tuple[object, ...]:
-    """Returns the pooling key without the device kind, which only a worker knows."""
-    return environment.model_copy(update={"device_kind": None}).pooling_key
-
-
 def flags(environ: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that reach the compiler or the runtime, by name."""
     return {

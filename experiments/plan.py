@@ -7,15 +7,17 @@ if it has one.
 import os
 from collections.abc import Iterable
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-from typing import Literal
-
-from pydantic import BaseModel
-from pydantic import ConfigDict
 
 from experiments import cgroup
 from experiments.cores import num_cores
 from experiments.protocol import Timing
+from experiments.rows import BATCH
+from experiments.rows import MESH
+from experiments.rows import STEP_TIME
+from experiments.rows import Column
+from experiments.rows import Row
+from experiments.rows import identity
+from experiments.rows import print_tables
 from experiments.sweep import Sweep
 from meshes import hardware
 from meshes.chip import Chip
@@ -23,14 +25,10 @@ from scaling import quantity
 from scaling.feasibility import host_bytes_needed
 from scaling.feasibility import why_infeasible
 from scaling.measurement import MemoryPhase
-from scaling.measurement import Provenance
+from scaling.measurement import Status
 from scaling.point import Point
-from scaling.point import Regime
 from scaling.predict import Prediction
 from scaling.predict import predict
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 RUN_OVERHEAD_S = {"cpu": 8.0, "gpu": 60.0, "tpu": 60.0}
 """A run's start, state, compilation and exit. On CPU as `cpu_quick` took on 2 cores;
@@ -39,28 +37,9 @@ WARM_UP_STEPS = 5
 """Steps until the time of one has settled; a guess, the worker decides."""
 
 
-PlanStatus = Literal["ok", "out_of_memory", "invalid"]
-
-
-class PlannedPoint(BaseModel):
+class PlannedPoint(Row):
     """One point of a plan, as `scaling plan --json` prints it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    model: str
-    chip: str
-    slice_shape: tuple[int, ...] | None
-    mesh: str
-    num_devices: int
-    num_slices: int
-    regime: Regime
-    global_batch_size: int
-    seq_len: int
-    status: PlanStatus
-    phase: MemoryPhase | None
-    reason: str | None
-    provenance: Provenance
     predicted: Prediction | None
     """None where the point is invalid."""
 
@@ -120,17 +99,7 @@ def num_runs(row: PlannedPoint, sweep: Sweep) -> int:
 
 def print_plan(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> None:
     """Prints the plan as tables of at most 80 columns, reasons, and the time."""
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=False)
-    console.print(f"[bold]{sweep.name}[/bold]  {sweep.question}")
-    groups: dict[str, list[PlannedPoint]] = {}
-    for row in planned:
-        groups.setdefault(_heading(row), []).append(row)
-    for heading, rows in groups.items():
-        console.print()
-        console.print(heading)
-        console.print(_table(rows))
+    console = print_tables(sweep, planned, _COLUMNS, heading=_heading)
     reasons = [row for row in planned if row.reason is not None]
     if reasons:
         console.print()
@@ -174,22 +143,13 @@ def _planned(point: Point, chip: Chip) -> PlannedPoint:
 def _row(
     point: Point,
     *,
-    status: PlanStatus,
+    status: Status,
     phase: MemoryPhase | None = None,
     reason: str | None = None,
     predicted: Prediction | None = None,
 ) -> PlannedPoint:
     return PlannedPoint(
-        id=point.id,
-        model=point.model,
-        chip=point.chip,
-        slice_shape=point.slice_shape,
-        mesh=str(point.mesh),
-        num_devices=point.mesh.num_devices,
-        num_slices=point.mesh.num_slices,
-        regime=point.regime,
-        global_batch_size=point.global_batch_size,
-        seq_len=point.seq_len,
+        **identity(point),
         status=status,
         phase=phase,
         reason=reason,
@@ -209,35 +169,6 @@ def _heading(row: PlannedPoint) -> str:
     return f"{row.model} on {row.chip}, {row.seq_len} tokens, {row.regime}"
 
 
-def _table(rows: Iterable[PlannedPoint]) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("mesh", overflow="fold")
-    for name in ("devices", "batch", "memory", "step time"):
-        table.add_column(name, justify="right", no_wrap=name != "step time")
-    table.add_column("status")
-    for row in rows:
-        table.add_row(*_cells(row))
-    return table
-
-
-def _cells(row: PlannedPoint) -> tuple[str, ...]:
-    predicted = row.predicted
-    return (
-        row.mesh,
-        str(row.num_devices),
-        str(row.global_batch_size),
-        quantity.bytes_(predicted and predicted.peak_hbm_bytes),
-        quantity.seconds_band(
-            predicted and predicted.step_time_s,
-            predicted and predicted.step_time_low_s,
-            predicted and predicted.step_time_high_s,
-        ),
-        _status(row),
-    )
-
-
 def _status(row: PlannedPoint) -> str:
     if row.status != "ok":
         return row.status
@@ -245,6 +176,20 @@ def _status(row: PlannedPoint) -> str:
         return "ok, simulated"
     limit = row.predicted and row.predicted.limited_by
     return f"ok, {limit}" if limit else "ok"
+
+
+_COLUMNS = (
+    MESH,
+    Column("devices", lambda row: str(row.num_devices)),
+    BATCH,
+    Column("memory", lambda row: _memory(row.predicted)),
+    STEP_TIME,
+    Column("status", lambda row: _status(row), justify="left", wraps=True),
+)
+
+
+def _memory(predicted: Prediction | None) -> str:
+    return quantity.bytes_(predicted and predicted.peak_hbm_bytes)
 
 
 def _is_simulated(chip_name: str, num_devices: int) -> bool:

@@ -6,13 +6,11 @@ In a process of its own: the parent holds neither the dataset library nor its me
 import os
 import sys
 import time
-from collections.abc import Callable
 from collections.abc import Sequence
 
 from experiments import log
 from experiments import survivors
-from experiments.interrupt import Interrupt
-from experiments.places import Places
+from experiments.execution import Setting
 from experiments.process import Child
 from experiments.process import end_all
 from experiments.process import wait_readable
@@ -31,23 +29,12 @@ def data_command() -> list[str]:
 class Preparation:
     """The data of a sweep: prepared on demand, each kind once."""
 
-    def __init__(
-        self,
-        places: Places,
-        *,
-        command: Sequence[str],
-        timeout_s: float,
-        interrupt: Interrupt,
-        tick: Callable[[], None],
-    ):
-        self._places = places
-        self._command = command
-        self._timeout_s = timeout_s
-        self._interrupt = interrupt
-        self._tick = tick
+    def __init__(self, command: Sequence[str] | None = None):
+        """Takes the command that prepares data; None is the real one."""
+        self._command = data_command() if command is None else command
         self._reasons: dict[tuple[str, int], str | None] = {}
 
-    def why_not(self, point: Point) -> str | None:
+    def why_not(self, point: Point, setting: Setting) -> str | None:
         """Prepares the data of `point`; returns why that failed, or None.
 
         Returns None as well if the runner is interrupted meanwhile.
@@ -56,18 +43,19 @@ class Preparation:
             return None
         kind = point.data, point.seq_len
         if kind not in self._reasons:
-            reason = self._prepare(point)
-            if self._interrupt.signal is not None:
+            reason = self._prepare(point, setting)
+            if setting.interrupt.signal is not None:
                 return None
             self._reasons[kind] = reason
         return self._reasons[kind]
 
-    def _prepare(self, point: Point) -> str | None:
-        self._places.data.mkdir(parents=True, exist_ok=True)
-        path = self._places.work / _LOG_NAME
+    def _prepare(self, point: Point, setting: Setting) -> str | None:
+        places = setting.places
+        places.data.mkdir(parents=True, exist_ok=True)
+        path = places.work / _LOG_NAME
         path.unlink(missing_ok=True)
-        arguments = [str(self._places.data), str(point.seq_len), point.data]
-        mark = survivors.mark(str(self._places.work), "preparing")
+        arguments = [str(places.data), str(point.seq_len), point.data]
+        mark = survivors.mark(str(places.work), "preparing")
         try:
             child = Child(
                 [*self._command, *arguments],
@@ -76,24 +64,25 @@ class Preparation:
             )
         except OSError as error:
             return f"data {point.data!r} could not be prepared: {error}"
-        self._wait(child)
+        _wait(child, setting)
         end_all([child])
         if child.exit_code == 0:
             path.unlink(missing_ok=True)
             return None
         if child.stopped_by_us:
-            why = f"not done after {self._timeout_s:g} s"
+            why = f"not done after {setting.limits.timeout_s:g} s"
         else:
             words = log.last_words(log.excerpt(path))
             why = words or f"exit code {child.exit_code}"
         return log.one_line(f"data {point.data!r} could not be prepared: {why}")
 
-    def _wait(self, child: Child) -> None:
-        deadline = time.monotonic() + self._timeout_s
-        while not child.note_end() and self._interrupt.signal is None:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                return
-            descriptors = [*child.exit_descriptors(), self._interrupt.fileno()]
-            wait_readable(descriptors, timeout_s=min(_TICK_S, left_s))
-            self._tick()
+
+def _wait(child: Child, setting: Setting) -> None:
+    deadline = time.monotonic() + setting.limits.timeout_s
+    while not child.note_end() and setting.interrupt.signal is None:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return
+        descriptors = [*child.exit_descriptors(), setting.interrupt.fileno()]
+        wait_readable(descriptors, timeout_s=min(_TICK_S, left_s))
+        setting.tick()

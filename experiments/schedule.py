@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.environment import resume_key
 from scaling.measurement import Measurement
 from scaling.measurement import Status
 from scaling.point import Point
-from scaling.samples import in_time_order
 
 REPEATED: frozenset[Status] = frozenset({"ok", "crash"})
 """After any other final status a point has no further runs: the next would end the
@@ -26,25 +24,6 @@ class Turn(NamedTuple):
 
     point: Point
     repeat: int
-
-
-def counted(
-    runs: Iterable[Measurement],
-    *,
-    key: tuple[object, ...],
-    retry: Iterable[Status] = (),
-) -> dict[str, list[Measurement]]:
-    """Returns the stored runs by point id that need not be made again, oldest first.
-
-    Those of another environment do not count, nor those that were preempted or have
-    a status in `retry`.
-    """
-    dropped = {"preempted", *retry}
-    result: dict[str, list[Measurement]] = {}
-    for run in in_time_order(runs):
-        if run.status not in dropped and resume_key(run.environment) == key:
-            result.setdefault(run.id, []).append(run)
-    return result
 
 
 def runs_due(done: Sequence[Measurement], repeats: int) -> int:

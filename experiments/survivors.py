@@ -11,6 +11,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from experiments.lock import BusyError
+from experiments.lock import locked
+
 MARK = "SCALING_RUN"
 PROC = Path("/proc")
 
@@ -37,7 +40,20 @@ def end_marked(prefix: str) -> tuple[int, ...]:
     return tuple(ended)
 
 
-def marked_folders(root: str) -> set[str]:
+def end_left_behind(work: Path) -> tuple[int, ...]:
+    """Ends what runners that are gone have left in the results folder of `work`.
+
+    `work` is a sweep's folder, held by this process. Of another sweep only while its
+    folder can be held, so that nobody is at work there.
+    """
+    ended = list(end_marked(mark(str(work), "")))
+    for other in sorted(_marked_folders(str(work.parent)) - {str(work)}):
+        with contextlib.suppress(BusyError), locked(Path(other)):
+            ended += end_marked(mark(other, ""))
+    return tuple(ended)
+
+
+def _marked_folders(root: str) -> set[str]:
     """Returns the folders within `root` into which some process's run writes."""
     prefix = f"{root}/"
     marks = (_mark_of(pid) for pid in _processes())

@@ -1,17 +1,15 @@
 """`scaling compile`: the points of a sweep through the compiler of absent hardware."""
 
 import argparse
-from typing import TYPE_CHECKING
 
+from experiments.commands.run_flags import add_run_flags
+from experiments.commands.run_flags import refuse_all_invalid
+from experiments.commands.run_flags import statuses
+from experiments.commands.run_flags import stopped_by_others
 from experiments.commands.sweep_flags import add_sweep
 from experiments.given import duration_s
-from experiments.usage import UsageError
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
-
-if TYPE_CHECKING:
-    from experiments.summary import RunSummary
-    from experiments.sweep import Sweep
 
 USAGE = "[SWEEP] [flags]"
 SUMMARY = "what a sweep needs and takes, by the target's own compiler"
@@ -32,33 +30,16 @@ examples:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `scaling compile`."""
     add_sweep(parser)
-    add = parser.add_argument
-    add("--results", metavar="DIR", default="results", help="default: results")
-    add(
-        "--only",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="only points whose id starts with ID; repeats",
-    )
-    add("--timeout_s", metavar="S", default="900", help="limit of one (default: 900)")
-    add(
-        "--retry",
-        action="append",
-        default=[],
-        metavar="STATUS",
-        help="compile again what ended so: timeout, crash, error, …; repeats",
-    )
-    add("--strict", action="store_true", help="exit 3 if any point is not ok")
-    add("--json", action="store_true", help="print JSON on stdout")
+    add_run_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compiles, prints what came of it, and returns the exit code."""
-    from experiments.commands.run import statuses
     from experiments.compiled_rows import compiled_rows
     from experiments.compiled_rows import print_rows
+    from experiments.compiling import Compiling
     from experiments.point_flags import sweep_from
+    from experiments.runner import run_sweep
     from experiments.schedule import selected
 
     with user_mistakes():
@@ -66,23 +47,18 @@ def run(args: argparse.Namespace) -> int:
         sweep = sweep.model_copy(update={"points": selected(sweep.points, args.only)})
         retry = statuses(args.retry)
         timeout_s = duration_s(args.timeout_s, "timeout_s")
-    summary = _compile(sweep, args.results, retry=retry, timeout_s=timeout_s)
+    with stopped_by_others():
+        summary = run_sweep(
+            sweep,
+            Compiling(),
+            results=args.results,
+            timeout_s=timeout_s,
+            retry=retry,
+        )
     rows = compiled_rows(sweep, summary)
     if args.json:
         print_json([row.model_dump(mode="json") for row in rows])
     else:
         print_rows(rows, sweep)
-    if rows and set(summary.statuses.values()) == {"invalid"}:
-        raise UsageError(f"no point can be compiled: {rows[0].reason}")
+    refuse_all_invalid(summary, "be compiled")
     return summary.exit_code(strict=args.strict)
-
-
-def _compile(sweep: "Sweep", results: str, **options: object) -> "RunSummary":
-    from experiments.lock import BusyError
-    from experiments.runner import run_sweep
-    from experiments.store import NotStoredError
-
-    try:
-        return run_sweep(sweep, results=results, task="compile", **options)  # type: ignore[arg-type]
-    except (BusyError, NotStoredError) as error:
-        raise UsageError(str(error)) from error

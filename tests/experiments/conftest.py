@@ -6,18 +6,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from experiments import cores
 from experiments import store
+from experiments.compiling import Compiling
 from experiments.progress import Progress
 from experiments.protocol import Timing
 from experiments.runner import run_sweep
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
+from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.point import Point
 
@@ -43,10 +47,14 @@ _PROGRAM = """
 import json, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
+from experiments.compiling import Compiling
+from experiments.measuring import Measuring
 from experiments.runner import run_sweep
 from experiments.sweep import Sweep
 sweep = Sweep.model_validate_json(sys.argv[1])
-sys.exit(run_sweep(sweep, **json.loads(sys.argv[2])).exit_code())
+works = {"measuring": Measuring, "compiling": Compiling}
+work = works[sys.argv[2]](**json.loads(sys.argv[3]))
+sys.exit(run_sweep(sweep, work, **json.loads(sys.argv[4])).exit_code())
 """
 
 
@@ -101,10 +109,23 @@ class Fake:
             },
         )
 
+    def compile(self, *points: Point, **options: Any) -> RunSummary:
+        """Compiles with the fake worker; `work` has the arguments of Compiling."""
+        work = Compiling(**options.pop("work", {}))
+        return self.run(*points, work=work, **options)
+
     def start(
-        self, *points: Point, repeats: int = 1, **options: Any
+        self,
+        *points: Point,
+        repeats: int = 1,
+        kind: str = "measuring",
+        work: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
     ) -> subprocess.Popen[str]:
-        """Starts the same in a process of its own, whose output can be read."""
+        """Starts the same in a process of its own, whose output can be read.
+
+        `work` has the arguments of the work of this kind.
+        """
         sweep = self.sweep(points, repeats).model_dump_json()
         given = {
             "results": str(self.results),
@@ -113,7 +134,10 @@ class Fake:
             **options,
         }
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, sweep, json.dumps(given)],
+            [
+                *(sys.executable, "-c", _PROGRAM, sweep, kind),
+                *(json.dumps(dict(work)), json.dumps(given)),
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -142,3 +166,41 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 def make_point() -> Callable[..., Point]:
     """Returns `(mesh="1/1", batch=8, **fields) -> Point`: tiny, on CPU."""
     return point_of
+
+
+@pytest.fixture
+def make_run() -> Callable[..., Measurement]:
+    """Returns `(point=tiny on CPU, **fields) -> Measurement`: an `ok` run, no samples.
+
+    `environment` takes fields of its own.
+    """
+
+    def run(
+        point: Point | None = None,
+        environment: Mapping[str, Any] = MappingProxyType({}),
+        **fields: Any,
+    ) -> Measurement:
+        point = point_of() if point is None else point
+        where = Environment(
+            versions={},
+            device_kind="cpu",
+            host_cpu_model="a processor",
+            flags={},
+            code_hash="0",
+            commit=None,
+            hostname="here",
+            num_cores=1,
+        )
+        usual = {
+            "id": point.id,
+            "run": "0" * 12,
+            "sweep": "s",
+            "point": point,
+            "status": "ok",
+            "provenance": "measured",
+            "started_at": "2026-01-01",
+            "environment": where.model_copy(update=dict(environment)),
+        }
+        return Measurement.model_validate({**usual, **fields})
+
+    return run

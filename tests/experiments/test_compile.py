@@ -48,7 +48,7 @@ def test_a_compiled_point_keeps_its_program_and_is_not_compiled_again(
     fake: "Fake", tpu: MakePoint
 ):
     point = tpu()
-    assert fake.run(point, task="compile", repeats=3).stored == {"ok": 1}
+    assert fake.compile(point, repeats=3).stored == {"ok": 1}
     run = fake.only_run()
     assert (run.provenance, run.status, run.reason) == ("compiled", "ok", None)
     assert run.compiled is not None
@@ -59,11 +59,11 @@ def test_a_compiled_point_keeps_its_program_and_is_not_compiled_again(
     (text,) = fake.folder.glob("*.hlo.gz")
     assert text.name == f"{point.id}.{run.run}.hlo.gz"
     assert gzip.decompress(text.read_bytes()) == b"HloModule fake"
-    assert fake.run(point, task="compile").stored == {}
+    assert fake.compile(point).stored == {}
 
 
 def test_several_slices_are_compiled_by_one_process(fake: "Fake", tpu: MakePoint):
-    fake.run(tpu("data=2/fsdp=16"), task="compile")
+    fake.compile(tpu("data=2/fsdp=16"))
     run = fake.only_run()
     assert len(run.processes) == 1
     # The fake worker has 16 devices and knows of no second slice.
@@ -75,7 +75,7 @@ def test_measured_and_compiled_runs_of_a_point_are_apart(
 ):
     cpu = make_point()
     fake.run(cpu)
-    summary = fake.run(cpu, task="compile")
+    summary = fake.compile(cpu)
     assert summary.statuses == {cpu.id: "invalid"}
     measured, compiled = sorted(fake.stored(), key=lambda run: run.started_at)
     assert (measured.provenance, compiled.provenance) == ("measured", "compiled")
@@ -89,7 +89,7 @@ def test_a_compiler_that_aborts_is_a_crash_and_the_next_point_compiles(
 ):
     first, second = tpu(batch=64), tpu(batch=128)
     fake.behave({"1/fsdp=16 B=64": {"do": "signal", "signal": "SIGABRT"}})
-    summary = fake.run(first, second, task="compile")
+    summary = fake.compile(first, second)
     assert summary.statuses == {first.id: "crash", second.id: "ok"}
 
 
@@ -126,7 +126,7 @@ def test_a_program_that_cannot_be_read_is_a_row_with_a_reason(
     fake: "Fake", tpu: MakePoint
 ):
     point = tpu()
-    summary = fake.run(point, task="compile")
+    summary = fake.compile(point)
     (row,) = compiled_rows(fake.sweep((point,)), summary)
     assert row.status == "ok"
     assert row.predicted is None
@@ -137,11 +137,11 @@ def test_a_program_that_cannot_be_read_is_a_row_with_a_reason(
 def test_nothing_is_left_of_a_program_whose_run_was_not_stored(
     fake: "Fake", tpu: MakePoint
 ):
-    fake.run(tpu(), task="compile")
+    fake.compile(tpu())
     (kept,) = fake.folder.glob("*.hlo.gz")
     dead = fake.folder / "0123456789abcdef.0123456789ab.hlo.gz"
     dead.write_bytes(b"half")
-    fake.run(tpu(), task="compile")
+    fake.compile(tpu())
     assert [*fake.folder.glob("*.hlo.gz")] == [kept]
 
 
@@ -153,11 +153,11 @@ def test_a_program_that_cannot_be_kept_is_compiled_again_on_request(
 
     with monkeypatch.context() as broken:
         broken.setattr(Places, "keep_hlo", keep_hlo)
-        fake.run(tpu(), task="compile")
+        fake.compile(tpu())
     run = fake.only_run()
     assert (run.status, run.compiled) == ("error", None)
     assert run.reason == "the program could not be stored: the bucket is gone"
-    again = fake.run(tpu(), task="compile", retry=["error"])
+    again = fake.compile(tpu(), retry=["error"])
     assert again.stored == {"ok": 1}
 
 
@@ -167,8 +167,8 @@ def test_memory_of_this_host_says_nothing_of_larger_batches(
     failed = {"status": "out_of_memory", "reason": "no room", "phase": "host"}
     fake.behave({"1/fsdp=16 B=64": {"do": "failed", "failed": failed}})
     small, large = tpu(batch=64), tpu(batch=128)
-    fake.run(small, task="compile")
-    assert fake.run(small, large, task="compile").statuses == {
+    fake.compile(small)
+    assert fake.compile(small, large).statuses == {
         small.id: "out_of_memory",
         large.id: "ok",
     }
@@ -180,7 +180,7 @@ def test_reasons_keep_their_brackets(
     failed = {"status": "wrong_platform", "reason": "install 'x[tpu]' not [/it]"}
     fake.behave({"*": {"do": "failed", "failed": failed}})
     point = tpu()
-    summary = fake.run(point, task="compile")
+    summary = fake.compile(point)
     sweep = fake.sweep((point,))
     print_rows(compiled_rows(sweep, summary), sweep)
     assert "install 'x[tpu]' not [/it]" in capsys.readouterr().out
@@ -191,7 +191,7 @@ def test_a_damaged_program_leaves_the_compilers_bytes(
     fake: "Fake", tpu: MakePoint, damage: bytes
 ):
     point = tpu()
-    summary = fake.run(point, task="compile")
+    summary = fake.compile(point)
     (text,) = fake.folder.glob("*.hlo.gz")
     text.write_bytes(damage)
     (row,) = compiled_rows(fake.sweep((point,)), summary)
@@ -202,7 +202,7 @@ def test_a_damaged_program_leaves_the_compilers_bytes(
 def test_an_interrupt_before_the_first_point_prints_no_rows(
     fake: "Fake", tpu: MakePoint
 ):
-    summary = fake.run(tpu(), task="compile", max_time_s=1e-9)
+    summary = fake.compile(tpu(), max_time_s=1e-9)
     assert compiled_rows(fake.sweep((tpu(),)), summary) == ()
 
 
@@ -222,7 +222,7 @@ def test_the_real_compiler_tells_bytes_and_seconds(
     """One point compiles, one does not fit; both by libtpu, in a worker."""
     fits = tpu("1/fsdp=8,tensor=2", remat="full")
     large = tpu(model="llama3-8b", seq_len=8192, batch=64, compute_dtype="float32")
-    summary = fake.run(fits, large, task="compile", worker_command=None, timeout_s=300)
+    summary = fake.compile(fits, large, worker_command=None, timeout_s=300)
     assert summary.statuses == {fits.id: "ok", large.id: "out_of_memory"}
     sweep = fake.sweep((fits, large))
     compiled, refused = compiled_rows(sweep, summary)

@@ -58,13 +58,6 @@ def test_a_flag_that_does_not_arrive_is_recorded_as_the_worker_saw_it():
     }
 
 
-def test_the_key_is_the_same_before_and_after_the_worker_names_its_device():
-    before = environment.parent_environment(num_cores=1, environ={})
-    after = before.model_copy(update={"device_kind": "cpu"})
-    assert before.pooling_key != after.pooling_key
-    assert environment.resume_key(before) == environment.resume_key(after)
-
-
 def test_versions_are_those_of_what_is_installed():
     versions = environment.installed_versions()
     assert {"python", "jax", "jaxlib", "flax", "optax"} <= versions.keys()

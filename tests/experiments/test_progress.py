@@ -15,11 +15,11 @@ from experiments.progress import Progress
 from experiments.schedule import Turn
 from experiments.summary import RunSummary
 from scaling.measurement import Block
-from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.point import Point
 
 MakePoint = Callable[..., Point]
+MakeRun = Callable[..., Measurement]
 
 
 class Terminal:
@@ -94,34 +94,17 @@ def test_a_forecast_is_said_as_roughly_as_it_is_known(duration_s: float, text: s
     assert progress.about(duration_s) == text
 
 
-def a_run(point: Point, step_time_s: float) -> Measurement:
-    return Measurement(
-        id=point.id,
-        run="0" * 12,
-        sweep="s",
-        point=point,
-        status="ok",
-        provenance="measured",
-        started_at="2026-01-01",
-        environment=Environment(
-            versions={},
-            device_kind="TPU v5 lite",
-            host_cpu_model="a processor",
-            flags={},
-            code_hash="0",
-            commit=None,
-            hostname="here",
-            num_cores=1,
-        ),
-        blocks=(Block(steps=1, elapsed_s=(step_time_s,)),),
-        compilations_in_window=0,
-    )
-
-
-def test_an_impossible_utilisation_is_not_shown_as_measured(make_point: MakePoint):
+def test_an_impossible_utilisation_is_not_shown_as_measured(
+    make_point: MakePoint, make_run: MakeRun
+):
     def shown(step_time_s: float) -> str:
-        point = make_point(model="gpt2-124m", chip="v5e", seq_len=1024)
-        return progress.result(a_run(point, step_time_s))
+        run = make_run(
+            make_point(model="gpt2-124m", chip="v5e", seq_len=1024),
+            environment={"device_kind": "TPU v5 lite"},
+            blocks=(Block(steps=1, elapsed_s=(step_time_s,)),),
+            compilations_in_window=0,
+        )
+        return progress.result(run)
 
     assert shown(1.0) == "1 s  3.3 % MFU"
     assert shown(1e-4) == "100 µs"

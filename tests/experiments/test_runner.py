@@ -17,6 +17,7 @@ from experiments import plan
 from experiments import process
 from experiments import watch
 from experiments.launch import local
+from experiments.measuring import Measuring
 from experiments.places import Places
 from experiments.summary import Account
 from meshes.hardware import CHIPS
@@ -632,7 +633,7 @@ def test_data_is_prepared_once_and_a_failure_is_the_points_own(
     )
     good = [make_point("1/1", batch, data="text") for batch in (8, 16)]
     bad = make_point("1/1", 8, data="bad")
-    summary = fake.run(*good, bad, data_command=["sh", str(script)], repeats=2)
+    summary = fake.run(*good, bad, work=Measuring(["sh", str(script)]), repeats=2)
     assert sorted((fake.results / ".data" / "calls").read_text().splitlines()) == [
         "64 bad",
         "64 text",
@@ -644,7 +645,7 @@ def test_data_is_prepared_once_and_a_failure_is_the_points_own(
 
 def test_preparing_data_has_a_limit(fake: "Fake", make_point: MakePoint):
     point = make_point(data="text")
-    fake.run(point, data_command=["sh", "-c", "sleep 100"], timeout_s=0.5)
+    fake.run(point, work=Measuring(["sh", "-c", "sleep 100"]), timeout_s=0.5)
     assert "not done after 0.5 s" in str(fake.only_run().reason)
 
 

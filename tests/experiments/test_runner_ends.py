@@ -124,7 +124,8 @@ def test_an_interrupted_runner_ends_its_workers_and_stores_nothing_half(
 
 def test_an_interrupt_while_data_is_prepared(fake: "Fake", make_point: MakePoint):
     runner = fake.start(
-        make_point(data="text"), data_command=["sh", "-c", "echo x; sleep 100"]
+        make_point(data="text"),
+        work={"data_command": ["sh", "-c", "echo x; sleep 100"]},
     )
     assert runner.stderr is not None
     with runner:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import schedule
-from experiments.environment import resume_key
 from meshes.spec import MeshSpec
 from scaling.measurement import Environment
 from scaling.measurement import Measurement
@@ -25,7 +24,6 @@ ENVIRONMENT = Environment(
     hostname="here",
     num_cores=2,
 )
-KEY = resume_key(ENVIRONMENT)
 
 
 def point(batch: int = 8, **fields: object) -> Point:
@@ -50,34 +48,6 @@ def run(status: Status = "ok", **environment: object) -> Measurement:
         started_at="2026-01-01",
         environment=ENVIRONMENT.model_copy(update=environment),
     )
-
-
-def test_runs_count_whatever_the_device_kind_that_only_a_worker_knows():
-    stored = [run(device_kind="cpu"), run(device_kind=None)]
-    assert len(schedule.counted(stored, key=KEY)[point().id]) == 2
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"code_hash": "1"},
-        {"versions": {"jax": "0.11"}},
-        {"flags": {"XLA_FLAGS": "--x"}},
-        {"host_cpu_model": "another"},
-    ],
-)
-def test_runs_of_another_environment_do_not_count(changed: dict[str, object]):
-    assert schedule.counted([run(**changed)], key=KEY) == {}
-
-
-def test_commit_and_host_name_are_not_in_the_key():
-    assert schedule.counted([run(commit="a-dirty", hostname="there")], key=KEY)
-
-
-def test_preempted_runs_do_not_count_nor_those_to_retry():
-    stored = [run(status) for status in ("preempted", "crash", "ok")]
-    counted = schedule.counted(stored, key=KEY, retry=("crash",))
-    assert [each.status for each in counted[point().id]] == ["ok"]
 
 
 @pytest.mark.parametrize(

@@ -1,43 +1,17 @@
 """The arithmetic of the harness overhead, against figures worked out by hand."""
 
+from collections.abc import Callable
+
 import pytest
 
 from experiments import summary
 from experiments.summary import Account
 from experiments.summary import RunTime
-from meshes.spec import MeshSpec
 from scaling.measurement import Block
-from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.measurement import Status
-from scaling.point import Point
 
-
-def run(phases_s: dict[str, float], status: Status = "ok") -> Measurement:
-    point = Point(
-        model="tiny", chip="cpu", mesh=MeshSpec(), global_batch_size=8, seq_len=64
-    )
-    return Measurement(
-        id=point.id,
-        run="0" * 12,
-        sweep="s",
-        point=point,
-        status=status,
-        provenance="measured",
-        started_at="2026-01-01",
-        environment=Environment(
-            versions={},
-            device_kind="cpu",
-            host_cpu_model="a processor",
-            flags={},
-            code_hash="0",
-            commit=None,
-            hostname="here",
-            num_cores=1,
-        ),
-        phases_s=phases_s,
-    )
-
+MakeRun = Callable[..., Measurement]
 
 PHASES_S = {
     "start": 1.0,
@@ -51,24 +25,29 @@ PHASES_S = {
 }
 
 
-def test_useful_time_ends_with_the_timed_window_and_the_exit_is_overhead():
-    split = RunTime.of(run(PHASES_S), total_s=6.25)
+def test_useful_time_ends_with_the_timed_window_and_the_exit_is_overhead(
+    make_run: MakeRun,
+):
+    split = RunTime.of(make_run(phases_s=PHASES_S), total_s=6.25)
     assert split == RunTime(useful_s=5.5, exit_s=0.75)
 
 
-def test_all_time_of_a_run_without_a_timed_window_is_its_own():
-    hung = run({"start": 1.0, "compile": 2.0}, status="hang")
+def test_all_time_of_a_run_without_a_timed_window_is_its_own(make_run: MakeRun):
+    hung = make_run(phases_s={"start": 1.0, "compile": 2.0}, status="hang")
     assert RunTime.of(hung, total_s=123.0) == RunTime(useful_s=123.0, exit_s=0.0)
 
 
-def test_overhead_is_wall_time_without_the_runs(monkeypatch: pytest.MonkeyPatch):
+def test_overhead_is_wall_time_without_the_runs(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+):
+    run = make_run(phases_s=PHASES_S)
     clock_s = iter([100.0, 101.0, 103.0, 120.0])
     monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
     account = Account()  # at 100
     with account.part("planning"):  # 101 to 103
         pass
-    account.add_run(run(PHASES_S), total_s=6.25)
-    account.add_run(run(PHASES_S), total_s=6.5)
+    account.add_run(run, total_s=6.25)
+    account.add_run(run, total_s=6.5)
     made = account.summary(  # at 120
         sweep="s", folder="f", seed="x", statuses={}, num_left=0, interrupted_by=None
     )
@@ -113,15 +92,14 @@ def test_a_run_lost_to_an_interrupt_is_no_overhead(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("warm_up_s", "listed"), [(0.6, False), (0.61, True)])
 def test_a_warm_up_above_three_tenths_of_the_window_is_listed(
-    warm_up_s: float, listed: bool
+    make_run: MakeRun, warm_up_s: float, listed: bool
 ):
     account = Account()
     # Two blocks of a second each.
-    each = run(PHASES_S).model_copy(
-        update={
-            "warm_up_s": (0.5, warm_up_s - 0.5),
-            "blocks": (Block(steps=1, elapsed_s=(1.0, 0.5)),) * 2,
-        }
+    each = make_run(
+        phases_s=PHASES_S,
+        warm_up_s=(0.5, warm_up_s - 0.5),
+        blocks=(Block(steps=1, elapsed_s=(1.0, 0.5)),) * 2,
     )
     account.add_run(each, total_s=7.0)
     assert (each.id in account.long_warm_ups) is listed

@@ -1,0 +1,93 @@
+"""Compiling: points go through the compiler of hardware that need not be here."""
+
+import os
+from collections.abc import Sequence
+
+from experiments import cores as core_list
+from experiments import log
+from experiments.environment import parent_environment
+from experiments.execution import Setting
+from experiments.launch import local
+from experiments.places import Places
+from experiments.protocol import Task
+from experiments.work import Verdict
+from scaling.feasibility import why_infeasible
+from scaling.feasibility import why_no_target
+from scaling.measurement import Environment
+from scaling.measurement import Measurement
+from scaling.measurement import Provenance
+from scaling.point import Point
+
+
+class Compiling:
+    """The work of `scaling compile`."""
+
+    task: Task = "compile"
+
+    def environment(self) -> Environment:
+        """Returns that of every run, before a worker has said its device."""
+        environ = local.for_compiling(os.environ)
+        return parent_environment(num_cores=core_list.num_cores(), environ=environ)
+
+    def comparable(self, environment: Environment) -> Environment:
+        """Returns all but the device kind, which only a worker knows."""
+        return environment.model_copy(update={"device_kind": None})
+
+    def provenance(self, point: Point) -> Provenance:
+        """Returns `compiled`."""
+        del point
+        return "compiled"
+
+    def verdict(self, point: Point) -> Verdict | None:
+        """Returns why no compiler takes the point, or None."""
+        reason = why_infeasible(point) or why_no_target(point)
+        return None if reason is None else Verdict("invalid", reason)
+
+    def most_runs(self, point: Point, repeats: int) -> int:
+        """Returns one: the same compiler makes the same program."""
+        del point, repeats
+        return 1
+
+    def exhausts(self, run: Measurement) -> bool:
+        """Returns whether the device's memory is too small for the program.
+
+        That a compiler needs more than this host has says nothing about the device.
+        """
+        return run.status == "out_of_memory" and run.phase == "compile"
+
+    def cores_lent(self, points: Sequence[Point]) -> tuple[int, ...]:
+        """Returns all cores.
+
+        A compiler takes every one, and what is measured there meanwhile would say so.
+        """
+        del points
+        return core_list.available_cores()
+
+    def cores(self, point: Point) -> None:
+        """Returns None: no process is confined."""
+        del point
+
+    def notes(self, points: Sequence[Point]) -> list[str]:
+        """Returns none."""
+        del points
+        return []
+
+    def prepare(self, point: Point, setting: Setting) -> None:
+        """Does nothing: what is compiled reads no data."""
+        del point, setting
+
+    def keep(self, run: Measurement, name: str, places: Places) -> Measurement:
+        """Keeps the program, before the run itself is stored, and returns the run.
+
+        One that is stored is not compiled again, so without its program it is an error.
+        """
+        if run.compiled is None:
+            return run
+        try:
+            places.keep_hlo(name)
+        # A bucket's library raises errors of its own.
+        except Exception as error:
+            reason = log.one_line(f"the program could not be stored: {error}")
+            lost = {"status": "error", "reason": reason, "compiled": None}
+            return run.model_copy(update=lost)
+        return run
