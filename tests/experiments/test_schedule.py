@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -9,21 +10,9 @@ from hypothesis import strategies as st
 
 from experiments import schedule
 from meshes.spec import MeshSpec
-from scaling.measurement import Environment
 from scaling.measurement import Measurement
 from scaling.measurement import Status
 from scaling.point import Point
-
-ENVIRONMENT = Environment(
-    versions={"jax": "0.10.2"},
-    device_kind=None,
-    host_cpu_model="a processor",
-    flags={},
-    code_hash="0",
-    commit=None,
-    hostname="here",
-    num_cores=2,
-)
 
 
 def point(batch: int = 8, **fields: object) -> Point:
@@ -34,20 +23,6 @@ def point(batch: int = 8, **fields: object) -> Point:
         global_batch_size=batch,
         seq_len=64,
     ).model_copy(update=fields)
-
-
-def run(status: Status = "ok", **environment: object) -> Measurement:
-    return Measurement(
-        id=point().id,
-        run="0" * 12,
-        sweep="s",
-        point=point(),
-        status=status,
-        reason=None if status == "ok" else "because",
-        provenance="measured",
-        started_at="2026-01-01",
-        environment=ENVIRONMENT.model_copy(update=environment),
-    )
 
 
 @pytest.mark.parametrize(
@@ -67,8 +42,10 @@ def run(status: Status = "ok", **environment: object) -> Measurement:
         (("out_of_memory", "ok"), 3),
     ],
 )
-def test_runs_due(statuses: tuple[Status, ...], due: int):
-    assert schedule.runs_due([run(status) for status in statuses], 5) == due
+def test_runs_due(
+    make_run: Callable[..., Measurement], statuses: tuple[Status, ...], due: int
+):
+    assert schedule.runs_due([make_run(status=each) for each in statuses], 5) == due
 
 
 @given(numbers=st.lists(st.integers(0, 5), min_size=1, max_size=6), seed=st.text())
