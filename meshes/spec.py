@@ -32,10 +32,10 @@ MAX_SIZE = 10**9
 """Above it a size is a slip of the finger: no mesh axis spans a billion devices."""
 
 
-class MeshSpec(BaseModel):
+class MeshSpec(BaseModel, frozen=True):
     """Sizes of the mesh axes on each network; a value, stored as its text form."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     dcn: AxisSizes = ()
     """Axes across slices, sizes above 1 only, in the order of `AXES`."""

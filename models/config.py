@@ -24,10 +24,10 @@ MatmulForm = Literal["plain", "flat"]
 much for its gradient: the same numbers, in the form XLA's CPU backend runs well."""
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(BaseModel, frozen=True):
     """Shape of a transformer: everything that determines its parameters."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: str
     source: str
