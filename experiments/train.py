@@ -17,7 +17,7 @@ from flax import nnx
 
 from meshes.build import named_sharding
 from meshes.hardware import chip
-from meshes.rules import RULES
+from meshes.rules import rules
 from models.blocks import form_on
 from models.presets import MODELS
 from models.transformer import Transformer
@@ -187,7 +187,7 @@ def _model(point: Point) -> Transformer:
     return Transformer(
         MODELS[point.model],
         rngs=nnx.Rngs(params=point.seed),
-        rules=RULES,
+        rules=rules(point.residual),
         layers=point.layers,
         remat=point.remat,
         param_dtype=point.param_dtype,

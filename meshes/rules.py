@@ -27,9 +27,22 @@ RULES: Mapping[str, tuple[Axis, ...]] = {
     # dims of activations
     "batch": ("data", "fsdp"),
     "seq": ("context",),
-    "residual": (),
+    "residual_seq": ("context",),
+    "residual_embed": (),
+    "whole": (),
 }
 """Logical axis to the mesh axes that shard it, outermost first; () is replicated."""
+
+_RESIDUAL: Mapping[str, Mapping[str, tuple[Axis, ...]]] = {
+    "replicated": {},
+    "seq": {"residual_seq": ("context", "tensor")},
+    "embed": {"residual_embed": ("tensor",)},
+}
+
+
+def rules(residual: str) -> Mapping[str, tuple[Axis, ...]]:
+    """Returns RULES with the dim of the residual stream that `tensor` shards."""
+    return {**RULES, **_RESIDUAL[residual]}
 
 
 def spec_entries(logical_axes: Sequence[str]) -> tuple[tuple[Axis, ...] | None, ...]:

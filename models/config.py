@@ -13,11 +13,13 @@ from pydantic import model_validator
 
 Norm = Literal["rms", "layer"]
 Positions = Literal["rotary", "learned"]
-Activation = Literal["swiglu", "geglu", "gelu", "relu2"]
+Activation = Literal["swiglu", "geglu", "gelu", "relu", "relu2"]
 
 Remat = Literal["none", "dots", "full"]
 """What the backward pass recomputes: nothing, all but matmul outputs, whole blocks."""
 Layers = Literal["scanned", "unrolled"]
+Residual = Literal["replicated", "seq", "embed"]
+"""Which dim of the residual stream `tensor` shards between the halves of a block."""
 DType = Literal["float32", "bfloat16"]
 MatmulForm = Literal["plain", "flat"]
 """`flat` folds batch and sequence into one dim around each dense matmul, or does as

@@ -16,6 +16,7 @@ from models.blocks import square_fraction
 from models.config import MatmulForm
 from models.config import ModelConfig
 from models.config import Remat
+from models.config import Residual
 
 _NamedAxes = tuple[str, tuple[str, ...]]
 
@@ -129,13 +130,14 @@ def activation_bytes_per_token(
     remat: Remat,
     compute_bytes: int,
     tensor: int = 1,
+    residual: Residual = "replicated",
     form: MatmulForm = "plain",
 ) -> float:
     """Returns the bytes of one token alive when the forward pass has ended.
 
-    On a device of a mesh where `tensor` devices share heads, mlp and vocabulary; the
-    residual stream is whole on each. Per layer, times c, with f = 1 (2 with a gate)
-    arrays before the activation:
+    On a device of a mesh where `tensor` devices share heads, mlp and vocabulary, and
+    the residual stream unless it is `replicated`. Per layer, times c, with f = 1 (2
+    with a gate) arrays before the activation:
 
     - `full`: the layer's input, D
     - `dots`: its input, and the outputs of dense matmuls that the backward pass
@@ -150,19 +152,26 @@ def activation_bytes_per_token(
     """
     heads, kv_heads = config.num_heads, config.num_kv_heads
     mlp = config.mlp_dim * (2 if config.gated else 1)
-    whole, shared = {
-        "full": (1, 0),
-        "dots": (2, config.head_dim * (heads + 2 * kv_heads) + mlp),
+    stream, whole, shared = {
+        "full": (1, 0, 0),
+        "dots": (2, 0, config.head_dim * (heads + 2 * kv_heads) + mlp),
         "none": (
-            4,
+            2,
+            2,
             config.head_dim * 2 * (heads + kv_heads * copies_of_keys(seq_len, form))
             + mlp
             + config.mlp_dim
             + heads * seq_len * square_fraction(seq_len, form),
         ),
     }[remat]
-    layer = compute_bytes * (whole * config.embed_dim + shared / tensor)
-    tail = 2 * compute_bytes * config.embed_dim + 4 * config.vocab_size / tensor
+    shards = 1 if residual == "replicated" else tensor
+    layer = compute_bytes * (
+        (stream / shards + whole) * config.embed_dim + shared / tensor
+    )
+    tail = (
+        compute_bytes * (1 / shards + 1) * config.embed_dim
+        + 4 * config.vocab_size / tensor
+    )
     return config.num_layers * layer + tail
 
 

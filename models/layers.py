@@ -32,6 +32,7 @@ _ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
     "swiglu": jax.nn.silu,
     "geglu": jax.nn.gelu,
     "gelu": jax.nn.gelu,
+    "relu": jax.nn.relu,
     "relu2": lambda x: jnp.square(jax.nn.relu(x)),
 }
 """`jax.nn.gelu` is the tanh approximation unless told otherwise."""
@@ -73,7 +74,7 @@ class Computation:
 
         Cast before it is gathered, so that bfloat16 is what crosses the network.
         """
-        whole = ["residual" if axis == "embed" else axis for axis in logical_axes]
+        whole = ["whole" if axis == "embed" else axis for axis in logical_axes]
         return self.constrain(param.astype(self.compute_dtype), whole)
 
 
@@ -166,7 +167,7 @@ class Norm(nnx.Module):
         return y.astype(self.computation.compute_dtype)
 
     def _whole(self, vector: jax.Array) -> jax.Array:
-        return self.computation.constrain(vector.astype(jnp.float32), ("residual",))
+        return self.computation.constrain(vector.astype(jnp.float32), ("whole",))
 
 
 class MLP(nnx.Module):

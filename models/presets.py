@@ -107,6 +107,32 @@ def _mpt(
     )
 
 
+def _maxtext(
+    size: str, *, layers: int, width: int, heads: int, mlp: int
+) -> ModelConfig:
+    """Returns one shape of the tables that MaxText published for TPU v4, v5e and v5p.
+
+    RMSNorm, rotary, ReLU, no bias, tied head. Parameters, with L layers, width D,
+    H heads of 256, MLP F, vocabulary V: V·D + L·(4·D·256·H + 2·D·F + 2·D) + D. A
+    row's context is that of its run; nothing in the model depends on it.
+    """
+    return ModelConfig(
+        name=f"maxtext-{size}",
+        source="AI-Hypercomputer/maxtext configs/tpu (2023), global_parameter_scale "
+        f"or the script of its table; {size.upper()} by its own count",
+        num_layers=layers,
+        embed_dim=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=256,
+        mlp_dim=mlp,
+        vocab_size=32_768,
+        max_seq_len=2_048,
+        activation="relu",
+        tied_head=True,
+    )
+
+
 def _released(repository: str, parameters: str) -> str:
     return f"{repository} config.json; released weights: {parameters} parameters"
 
@@ -278,7 +304,19 @@ _MPT = (
     _mpt("70b", layers=80, width=8_192, heads=64, parameters="64,862,437,376"),
 )
 
+_MAXTEXT = (
+    _maxtext("16b", layers=32, width=5_120, heads=32, mlp=32_768),
+    _maxtext("22b", layers=48, width=6_144, heads=24, mlp=24_576),
+    _maxtext("32b", layers=32, width=10_240, heads=32, mlp=32_768),
+    _maxtext("52b", layers=32, width=12_288, heads=32, mlp=49_152),
+    _maxtext("64b", layers=64, width=10_240, heads=32, mlp=32_768),
+    _maxtext("128b", layers=64, width=10_240, heads=64, mlp=65_536),
+    _maxtext("256b", layers=64, width=20_480, heads=64, mlp=65_536),
+    _maxtext("512b", layers=128, width=20_480, heads=64, mlp=65_536),
+)
+
 MODELS: dict[str, ModelConfig] = {
-    preset.name: preset for preset in _OWN + _GPT + _LLAMA2 + _LLAMA3 + _OTHER + _MPT
+    preset.name: preset
+    for preset in _OWN + _GPT + _LLAMA2 + _LLAMA3 + _OTHER + _MPT + _MAXTEXT
 }
 """Every preset by name."""

@@ -23,6 +23,9 @@ from models.layers import normal
 from models.layers import project
 from models.layers import rotary_angles
 
+RESIDUAL = ("batch", "residual_seq", "residual_embed")
+"""Logical axes of the residual stream."""
+
 _POLICIES = {
     "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
     "full": jax.checkpoint_policies.nothing_saveable,
@@ -43,10 +46,17 @@ class Block(nnx.Module):
 
     def __call__(self, x: jax.Array, angles: jax.Array | None) -> jax.Array:
         """Maps the residual stream [batch, seq, embed] to the next layer's."""
-        axes = ("batch", "seq", "residual")
-        x = x + self.attention(self.attention_norm(x), angles)
-        x = self.computation.constrain(x, axes)
-        return self.computation.constrain(x + self.mlp(self.mlp_norm(x)), axes)
+        x = self._sharded(
+            x + self.attention(self._whole(self.attention_norm(x)), angles)
+        )
+        return self._sharded(x + self.mlp(self._whole(self.mlp_norm(x))))
+
+    def _sharded(self, x: jax.Array) -> jax.Array:
+        return self.computation.constrain(x, RESIDUAL)
+
+    def _whole(self, x: jax.Array) -> jax.Array:
+        # Said, because the partitioner may otherwise gather the kernels instead.
+        return self.computation.constrain(x, ("batch", "seq", "whole"))
 
 
 class Transformer(nnx.Module):
@@ -127,7 +137,7 @@ class Transformer(nnx.Module):
                     f"which has {len(positions)} learned positions"
                 )
             x = x + positions[:seq_len]
-        return self.computation.constrain(x, ("batch", "seq", "residual"))
+        return self.computation.constrain(x, RESIDUAL)
 
     def _run_blocks(self, x: jax.Array) -> jax.Array:
         angles = (

@@ -132,6 +132,7 @@ def _activation_bytes(point: Point) -> float:
         remat=point.remat,
         compute_bytes=DTYPE_BYTES[point.compute_dtype],
         tensor=point.mesh.size("tensor"),
+        residual=point.residual,
         form=_form(point),
     )
     return per_token * _local_tokens(point) / point.accumulation

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from meshes import hardware
 from meshes import topology
 from meshes.chip import Chip
+from meshes.rules import rules
 from meshes.rules import shard_shape
+from meshes.rules import shard_size
 from meshes.spec import Axis
 from meshes.spec import AxisSizes
 from meshes.spec import MeshSpec
@@ -49,6 +51,7 @@ def refusal(point: Point) -> Refusal | None:
         ("slice", _slice_that_does_not_fit),
         ("dim", _dim_that_does_not_divide),
         ("batch", _batch_that_does_not_divide),
+        ("dim", _residual_that_does_not_divide),
         ("sequence", _sequence_beyond_positions),
     )
     return next(
@@ -198,6 +201,19 @@ def _batch_that_does_not_divide(point: Point) -> str | None:
         f"× accumulation={point.accumulation} = {shares}; nearest batch: "
         f"{_listed(_multiples_near(point.global_batch_size, shares))}"
     )
+
+
+def _residual_that_does_not_divide(point: Point) -> str | None:
+    of = rules(point.residual)
+    sizes = (
+        ("seq", point.seq_len, of["residual_seq"]),
+        ("embed", MODELS[point.model].embed_dim, of["residual_embed"]),
+    )
+    for dim, size, axes in sizes:
+        shard = functools.partial(shard_size, dim, size, axes, point.mesh)
+        if complaint := _complaint(shard):
+            return f"{complaint} (residual={point.residual})"
+    return None
 
 
 def _sequence_beyond_positions(point: Point) -> str | None:

@@ -13,6 +13,7 @@ from meshes.spec import MeshSpec
 from models.config import DType
 from models.config import Layers
 from models.config import Remat
+from models.config import Residual
 
 Regime = Literal["strong", "weak"]
 
@@ -43,6 +44,9 @@ class Point(BaseModel):
     """Micro-batches whose gradients are summed before one optimizer step."""
     remat: Remat = "none"
     layers: Layers = "scanned"
+    residual: Residual = "replicated"
+    """How the residual stream lies over `tensor`: whole on each of its devices, or
+    sharded along the sequence (Megatron's sequence parallelism) or along embed."""
     param_dtype: DType = "float32"
     compute_dtype: DType = "bfloat16"
     data: str = "text"

@@ -127,7 +127,7 @@ def test_a_step_under_the_mesh_computes_what_one_device_does() -> None:
         product = jax.jit(
             jnp.matmul, out_shardings=named_sharding(mesh, ("batch", "mlp"))
         )(
-            jax.device_put(x, named_sharding(mesh, ("batch", "residual"))),
+            jax.device_put(x, named_sharding(mesh, ("batch", "whole"))),
             jax.device_put(w, named_sharding(mesh, ("embed", "mlp"))),
         )
     assert {shard.data.shape for shard in product.addressable_shards} == {(2, 3)}

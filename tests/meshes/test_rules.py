@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshes.rules import RULES
+from meshes.rules import rules
 from meshes.rules import shard_shape
 from meshes.rules import shard_size
 from meshes.rules import spec_entries
@@ -19,7 +20,15 @@ pytestmark = pytest.mark.fast
 def test_the_table_names_mesh_axes_only() -> None:
     assert {axis for axes in RULES.values() for axis in axes} <= set(AXES)
     parameters = {"layers", "embed", "mlp", "heads", "kv_heads", "head_dim", "vocab"}
-    assert parameters | {"positions", "batch", "seq", "residual"} == set(RULES)
+    activations = {"batch", "seq", "residual_seq", "residual_embed", "whole"}
+    assert parameters | {"positions"} | activations == set(RULES)
+
+
+def test_the_residual_stream_is_sharded_along_the_dim_that_is_named() -> None:
+    stream = ("residual_seq", "residual_embed")
+    assert [rules("replicated")[dim] for dim in stream] == [("context",), ()]
+    assert [rules("seq")[dim] for dim in stream] == [("context", "tensor"), ()]
+    assert [rules("embed")[dim] for dim in stream] == [("context",), ("tensor",)]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +39,7 @@ def test_the_table_names_mesh_axes_only() -> None:
             ("layers", "embed", "heads", "head_dim"),
             (None, ("fsdp",), ("tensor",), None),
         ),
-        (("batch", "seq", "residual"), (("data", "fsdp"), ("context",), None)),
+        (("batch", "seq", "whole"), (("data", "fsdp"), ("context",), None)),
         (("batch", "seq", "vocab"), (("data", "fsdp"), ("context",), ("tensor",))),
         ((), ()),
     ],

@@ -32,10 +32,11 @@ PUBLISHED = {
     "mpt-70b": 64_862_437_376,
 }
 OWN = {"tiny", "small"}
+MAXTEXT = {f"maxtext-{size}b" for size in (16, 22, 32, 52, 64, 128, 256, 512)}
 
 
 def test_every_preset_is_held_to_a_source():
-    assert set(MODELS) == OWN | set(RELEASED) | set(PUBLISHED)
+    assert set(MODELS) == OWN | MAXTEXT | set(RELEASED) | set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", RELEASED)
@@ -52,7 +53,7 @@ def test_parameters_are_close_to_the_published_figure(name):
 def test_the_count_named_in_the_source_is_the_one_of_the_shape(name):
     stated = re.search(r"([\d,]+) parameters|NumParams ([\d,]+)", MODELS[name].source)
     if stated is None:
-        assert name in OWN | {"gpt3-175b"}
+        assert name in OWN | MAXTEXT | {"gpt3-175b"}
     else:
         number = (stated[1] or stated[2]).replace(",", "")
         assert num_parameters(MODELS[name]) == int(number)
@@ -67,6 +68,20 @@ def test_the_formula_beside_gpt3_is_its_count():
         + 2 * width
     )
     assert num_parameters(MODELS["gpt3-175b"]) == formula
+
+
+def test_the_formula_beside_maxtext_is_its_count():
+    layers, width, heads, mlp, vocabulary = 32, 5_120, 32, 32_768, 32_768
+    block = 4 * width * 256 * heads + 2 * width * mlp + 2 * width
+    assert num_parameters(MODELS["maxtext-16b"]) == (
+        vocabulary * width + layers * block + width
+    )
+
+
+@pytest.mark.parametrize("name", sorted(MAXTEXT))
+def test_the_name_of_a_maxtext_shape_is_its_size(name):
+    billions = float(name.removeprefix("maxtext-").removesuffix("b"))
+    assert num_parameters(MODELS[name]) / 1e9 == pytest.approx(billions, rel=0.02)
 
 
 def test_small_is_tiny_at_another_size():

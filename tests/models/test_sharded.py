@@ -12,7 +12,7 @@ from flax.traverse_util import flatten_dict
 
 from meshes.build import build_mesh
 from meshes.build import named_sharding
-from meshes.rules import RULES
+from meshes.rules import rules
 from meshes.spec import MeshSpec
 from models.transformer import Transformer
 from models.transformer import logical_axes
@@ -41,8 +41,9 @@ FAST_COMPILE = {"xla_backend_optimization_level": 0}
 
 
 def make(config, settings) -> Transformer:
-    settings = {"compute_dtype": "float32"} | dict(settings)
-    return Transformer(config, rngs=nnx.Rngs(0), rules=RULES, **settings)
+    settings = {"compute_dtype": "float32", "residual": "replicated"} | dict(settings)
+    table = rules(settings.pop("residual"))
+    return Transformer(config, rngs=nnx.Rngs(0), rules=table, **settings)
 
 
 def mesh_of(text: str) -> jax.sharding.Mesh:
@@ -118,15 +119,37 @@ def test_initial_values_do_not_depend_on_the_mesh(shape, text, layers):
     ("changes", "form"), [(LLAMA, "plain"), (GPT, "flat")], ids=["llama", "gpt flat"]
 )
 def test_loss_and_gradients_do_not_depend_on_the_mesh(shape, text, changes, form):
-    config = shape(**changes)
+    check_same_as_alone(shape(**changes), text, matmul_form=form)
+
+
+def check_same_as_alone(config, text: str, **settings) -> None:
     alone, alone_gradients = loss_and_gradients(config, "1/1")
-    loss, gradients = loss_and_gradients(config, text, matmul_form=form)
+    loss, gradients = loss_and_gradients(config, text, **settings)
     assert loss == pytest.approx(alone, rel=1e-6)
     for path, gradient in alone_gradients.items():
         if path[-2:] == ("key", "bias"):
             continue  # zero but for rounding: the softmax does not see it
         difference = np.linalg.norm((gradient - gradients[path]).ravel())
         assert difference <= 1e-5 * np.linalg.norm(gradient.ravel()), path
+
+
+@pytest.mark.parametrize("text", ["1/tensor=8", "1/data=2,fsdp=2,tensor=2"])
+@pytest.mark.parametrize("residual", ["seq", "embed"])
+def test_how_the_residual_stream_lies_does_not_change_the_numbers(
+    shape, text, residual
+):
+    check_same_as_alone(shape(**LLAMA), text, residual=residual)
+
+
+@pytest.mark.parametrize(
+    ("residual", "parts"), [("replicated", (1, 1)), ("seq", (8, 1)), ("embed", (1, 8))]
+)
+def test_the_layers_keep_their_share_of_the_residual_stream(shape, residual, parts):
+    config = shape(**LLAMA)
+    program = compiled_step(config, "1/tensor=8", residual=residual, remat="full")
+    seq, embed = SEQ_LEN // parts[0], config.embed_dim // parts[1]
+    kept = f"f32[{config.num_layers},{BATCH},{seq},{embed}]"
+    assert kept in program.as_text()
 
 
 @pytest.mark.parametrize("remat", ["none", "dots", "full"])

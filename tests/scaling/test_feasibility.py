@@ -56,6 +56,10 @@ def test_axes_that_are_not_at_work_yet_are_named(axis):
             {"model": "gpt2-124m", "chip": "v4", "mesh": "1/fsdp=512"},
             ("embed 768", "fsdp=512", "fsdp of 384 or 768"),
         ),
+        (
+            {"seq_len": 1022, "residual": "seq", "mesh": "1/tensor=4"},
+            ("seq 1022", "tensor=4", "seq 1020 or 1024", "residual=seq"),
+        ),
     ],
 )
 def test_a_dim_that_does_not_divide_is_named_with_sizes_that_do(changes, words):

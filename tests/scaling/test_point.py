@@ -52,6 +52,7 @@ def test_every_field_that_differs_changes_the_id():
         "accumulation": 2,
         "remat": "full",
         "layers": "unrolled",
+        "residual": "seq",
         "param_dtype": "bfloat16",
         "compute_dtype": "float32",
         "data": "synthetic",
