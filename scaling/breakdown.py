@@ -9,6 +9,8 @@ from typing import Literal
 from pydantic import BaseModel
 from pydantic import ConfigDict
 
+from scaling.causes import causes
+from scaling.causes import first_cause
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
 from scaling.curve import Direction
@@ -38,10 +40,11 @@ class Breakdown(BaseModel):
     """Smallest count whose high bound is below the threshold."""
     threshold: float
     first_cause: str | None = None
+    """The one that takes most of the lost time; None where none is lost."""
     lost_time_s: float | None
     """At `first_bad_devices`, else at the largest count."""
     causes: dict[str, float] | None = None
-    """Seconds by cause; None until determined by experiment."""
+    """Seconds by cause, summing to `lost_time_s`; None where they are not known."""
     ended_by: Status | None = None
     """Status of the next larger point that was tried, where the curve ends in it."""
 
@@ -67,6 +70,7 @@ def breakdown(curve: Curve, *, threshold: float = 0.8) -> Breakdown:
     first_bad = _first_bad(curve, threshold)
     end = ending(curve)
     at = first_bad or _last_compared(curve)
+    found = at and _causes(curve, at)
     return Breakdown(
         direction=curve.direction,
         regime=curve.regime,
@@ -77,7 +81,9 @@ def breakdown(curve: Curve, *, threshold: float = 0.8) -> Breakdown:
         last_good_devices=_last_good_devices(curve, threshold),
         first_bad_devices=first_bad and first_bad.num_devices,
         threshold=threshold,
+        first_cause=found and first_cause(found),
         lost_time_s=at and _lost_time_s(curve, at),
+        causes=found,
         ended_by=end and end.status,
     )
 
@@ -107,6 +113,17 @@ def ending(curve: Curve) -> CurvePoint | None:
     tried = (point for point in after if point.status not in _NOT_TRIED)
     end = next(tried, None)
     return end if end is not None and end.status != "ok" else None
+
+
+def beginning(curve: Curve) -> CurvePoint | None:
+    """Returns the largest point below the baseline whose memory is too small.
+
+    None where there is none: then nothing is known of fewer devices.
+    """
+    first = next((p for p in curve.points if p.efficiency is not None), None)
+    before = curve.points[: curve.points.index(first)] if first else ()
+    full = (point for point in reversed(before) if point.status == "out_of_memory")
+    return next(full, None)
 
 
 def unsure(curve: Curve, threshold: float) -> tuple[CurvePoint, ...]:
@@ -172,6 +189,13 @@ def _lost_time_s(curve: Curve, point: CurvePoint) -> float | None:
     if point.step_time_s is None or point.efficiency is None:
         return None
     return point.step_time_s * (1 - point.efficiency)
+
+
+def _causes(curve: Curve, point: CurvePoint) -> dict[str, float] | None:
+    if point.id == curve.baseline_id:
+        return None
+    base = next(each for each in curve.points if each.id == curve.baseline_id)
+    return causes(point, base)
 
 
 def _lowest(point: CurvePoint) -> float:

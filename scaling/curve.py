@@ -1,7 +1,8 @@
 """Curve: points that differ only in what grows, made from measurements.
 
 Efficiency is throughput per device over that of the baseline, the smallest `ok` point
-of the same curve. Its bounds hold for all points of the curve at once.
+of the same curve. Its bounds hold for all points of the curve at once. The figures of
+compiled points, and the band of their efficiency, are those of `scaling.predicted`.
 """
 
 import math
@@ -26,7 +27,11 @@ from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.measurement import Status
 from scaling.point import Regime
+from scaling.predicted import NETWORKS
+from scaling.predicted import Fields
+from scaling.predicted import figures as predicted_figures
 from scaling.samples import PointRuns
+from scaling.samples import Predictions
 from scaling.samples import pool_runs
 from scaling.selection import Chosen
 from scaling.selection import choose
@@ -55,16 +60,27 @@ class CurvePoint(BaseModel):
     step_time_s: float | None
     step_time_low_s: float | None
     step_time_high_s: float | None
-    """`low` and `high` bound a 90 % interval; None with a single run."""
+    """`low` and `high` bound a 90 % interval, None with a single run; of a prediction
+    they are the ends of its band."""
     efficiency: float | None
     """None on a load curve, and where devices are simulated."""
     efficiency_low: float | None
     efficiency_high: float | None
-    """90 % for all points of the curve at once; both 1 at the baseline."""
+    """90 % for all points of the curve at once, or the band of a prediction; both 1 at
+    the baseline."""
     marginal_efficiency: float | None
     """Throughput ratio over device ratio to the previous point with figures."""
     mfu: float | None
+    exposed_s: dict[str, float] | None = None
+    """What a step waits for by cause, summing to its time; None unless compiled."""
     status: Status
+
+    @property
+    def exposed_fraction(self) -> float | None:
+        """Part of the step that waits for a network; None unless compiled."""
+        if self.exposed_s is None or not self.step_time_s:
+            return None
+        return sum(self.exposed_s[each] for each in NETWORKS) / self.step_time_s
 
 
 class Curve(BaseModel):
@@ -94,14 +110,16 @@ class Curve(BaseModel):
     """What makes the curve doubtful: symptom with number, then cure."""
 
 
-def curves(measurements: Iterable[Measurement]) -> tuple[Curve, ...]:
+def curves(
+    measurements: Iterable[Measurement], predictions: Predictions | None = None
+) -> tuple[Curve, ...]:
     """Returns every scaling and load curve, those of the newest environment first.
 
     Runs of different environments or provenances never share a curve. A curve with
     one point appears only where devices are simulated, beside measured points it
-    continues.
+    continues. Compiled runs have the figures that `predictions` gives them.
     """
-    return pooled_curves(pool_runs(measurements))
+    return pooled_curves(pool_runs(measurements, predictions))
 
 
 def pooled_curves(runs: Sequence[PointRuns]) -> tuple[Curve, ...]:
@@ -171,12 +189,11 @@ def _curve(members: Members, by_size: Mapping[int, Sequence[PointRuns]]) -> Curv
     pooled = pool([chosen[i].samples for i in measured])
     # Simulated devices share cores, so throughput per device says nothing there.
     compared = members.direction is not None and one.provenance != "simulated"
-    figures = dict(zip(measured, _figures(chosen, measured, pooled), strict=True))
-    efficiencies = _efficiencies(chosen, measured, pooled) if compared else {}
-    points = tuple(
-        _point(each, figures.get(i, {}), efficiencies.get(i, {}))
-        for i, each in enumerate(chosen)
-    )
+    if one.provenance == "compiled":
+        found = _predicted(chosen, compared=compared)
+    else:
+        found = _measured(chosen, measured, pooled, compared=compared)
+    points = tuple(map(_point, chosen, found))
     return Curve(
         kind="load" if members.direction is None else "scaling",
         direction=members.direction,
@@ -185,7 +202,7 @@ def _curve(members: Members, by_size: Mapping[int, Sequence[PointRuns]]) -> Curv
         model=one.point.model,
         chip=one.point.chip,
         provenance=one.provenance,
-        baseline_id=points[measured[0]].id if compared and measured else None,
+        baseline_id=next((p.id for p in points if p.efficiency is not None), None),
         points=points,
         series=one.series,
         run_noise_fraction=pooled.sd,
@@ -194,10 +211,7 @@ def _curve(members: Members, by_size: Mapping[int, Sequence[PointRuns]]) -> Curv
     )
 
 
-_Fields = Mapping[str, float | None]
-
-
-def _point(chosen: Chosen, figures: _Fields, efficiencies: _Fields) -> CurvePoint:
+def _point(chosen: Chosen, figures: Fields) -> CurvePoint:
     point = chosen.runs.point
     absent = dict.fromkeys(CurvePoint.model_fields)
     known = {
@@ -209,12 +223,29 @@ def _point(chosen: Chosen, figures: _Fields, efficiencies: _Fields) -> CurvePoin
         "num_runs": len(chosen.samples),
         "status": chosen.runs.status,
     }
-    return CurvePoint.model_validate({**absent, **known, **figures, **efficiencies})
+    return CurvePoint.model_validate({**absent, **known, **figures})
+
+
+def _predicted(chosen: Sequence[Chosen], *, compared: bool) -> Sequence[Fields]:
+    return predicted_figures(
+        [(each.runs.point, each.runs.prediction) for each in chosen], compared=compared
+    )
+
+
+def _measured(
+    chosen: Sequence[Chosen], measured: Sequence[int], pooled: Pooled, *, compared: bool
+) -> Sequence[Fields]:
+    """Returns what was measured of each point, nothing where that is nothing."""
+    figures = dict(zip(measured, _figures(chosen, measured, pooled), strict=True))
+    efficiencies = _efficiencies(chosen, measured, pooled) if compared else {}
+    return [
+        {**figures.get(i, {}), **efficiencies.get(i, {})} for i in range(len(chosen))
+    ]
 
 
 def _figures(
     chosen: Sequence[Chosen], measured: Sequence[int], pooled: Pooled
-) -> Iterator[_Fields]:
+) -> Iterator[Fields]:
     """Yields step time with its own interval, throughput and MFU of measured points."""
     for i, mean, half in zip(measured, pooled.means, half_widths(pooled), strict=True):
         point = chosen[i].runs.point
@@ -230,7 +261,7 @@ def _figures(
 
 def _efficiencies(
     chosen: Sequence[Chosen], measured: Sequence[int], pooled: Pooled
-) -> Mapping[int, _Fields]:
+) -> Mapping[int, Fields]:
     """Returns efficiency over the first measured point, by position on the curve."""
     if not measured:
         return {}
@@ -238,7 +269,7 @@ def _efficiencies(
         math.log(_tokens_per_device(chosen[i])) - mean
         for i, mean in zip(measured, pooled.means, strict=True)
     ]
-    result: dict[int, _Fields] = {}
+    result: dict[int, Fields] = {}
     for n, half in enumerate(comparison_half_widths(pooled, 0)):
         efficiency = math.exp(per_device[n] - per_device[0])
         result[measured[n]] = {
@@ -265,8 +296,10 @@ def _warnings(chosen: Sequence[Chosen], points: Sequence[CurvePoint]) -> Iterato
         if each.warning:
             yield f"{place}: {each.warning}"
         if (point.efficiency or 0) > SUPER_LINEAR:
+            compiled = each.runs.provenance == "compiled"
+            look = "what its step waits for" if compiled else "its memory and noise"
             yield (
                 f"{place}: efficiency {point.efficiency:.2f} is above 1, the baseline "
-                f"{baseline} may be slow; check the baseline's memory and noise, "
-                "or start the curve at a larger point"
+                f"{baseline} may be slow; check {look}, or start the curve at a larger "
+                "point"
             )

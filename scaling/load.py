@@ -3,6 +3,7 @@
 A load is surely within a fraction of the best if it surely is of every other load.
 Against each the bound is Dunnett's with that load as the control, so that a load
 that is not within the fraction of the truly best is named in at most 10 % of curves.
+Of predicted loads the bound against each other is the band of `scaling.predicted`.
 """
 
 import math
@@ -14,6 +15,9 @@ from scaling.curve import Curve
 from scaling.curve import CurvePoint
 from scaling.intervals import Pooled
 from scaling.intervals import comparison_half_widths
+from scaling.measurement import Provenance
+from scaling.predicted import Step
+from scaling.predicted import efficiency
 
 
 class Load(BaseModel):
@@ -26,17 +30,18 @@ class Load(BaseModel):
     mesh: str
     num_devices: int
     best_batch_size: int | None
-    """Of the highest estimated throughput; None where nothing was measured."""
+    """Of the highest estimated throughput; None where nothing has figures."""
     saturation_batch_size: int | None
     """Smallest global batch whose throughput is surely `fraction` of the best; None
-    where that is not sure of any, or a measured batch has no interval."""
+    where that is not sure of any, or a batch with figures has no bounds."""
     limit_batch_size: int | None
     """First batch that is out of memory; None if none is."""
     largest_batch_size: int | None
-    """Of those measured; None where none was."""
+    """Of those with figures; None where none has."""
     bounded: bool
-    """Whether two batches were measured, and each often enough for an interval."""
+    """Whether two batches have figures, and each an interval or a band."""
     fraction: float
+    provenance: Provenance = "measured"
     series: str = ""
     """Names the environment, as on the curve."""
 
@@ -66,31 +71,59 @@ def load(curve: Curve, *, fraction: float = 0.95) -> Load:
         largest_batch_size=measured[-1].global_batch_size if measured else None,
         bounded=_bounded(curve, measured),
         fraction=fraction,
+        provenance=curve.provenance,
         series=curve.series,
     )
 
 
 def _bounded(curve: Curve, measured: list[CurvePoint]) -> bool:
+    if len(measured) < 2 or curve.provenance == "compiled":
+        return len(measured) > 1
     repeated = all(point.num_runs > 1 for point in measured)
-    return len(measured) > 1 and curve.run_noise_fraction is not None and repeated
+    return curve.run_noise_fraction is not None and repeated
 
 
 def _saturation(
     curve: Curve, measured: list[CurvePoint], fraction: float
 ) -> int | None:
-    pooled = Pooled(
-        means=tuple(map(_log_throughput, measured)),
-        counts=tuple(point.num_runs for point in measured),
-        sd=curve.run_noise_fraction,
-        degrees_of_freedom=curve.degrees_of_freedom,
-    )
     if not _bounded(curve, measured):
         return None
-    margins = [_low_ratios(pooled, control=control) for control in range(len(measured))]
+    if curve.provenance == "compiled":
+        margins = _predicted_margins(measured)
+    else:
+        margins = _measured_margins(curve, measured)
     for i, point in enumerate(measured):
         if all(low[i] >= fraction for low in margins):
             return point.global_batch_size
     return None
+
+
+def _predicted_margins(points: list[CurvePoint]) -> list[list[float]]:
+    """Returns the low bounds of every load's throughput over each other's."""
+    steps = [_step(point) for point in points]
+    return [[efficiency(step, control).low for step in steps] for control in steps]
+
+
+def _step(point: CurvePoint) -> Step:
+    middle_s = point.step_time_s or math.nan
+    return Step(
+        tokens_per_device=middle_s * (point.tokens_per_s or 0.0) / point.num_devices,
+        low_s=point.step_time_low_s or math.nan,
+        middle_s=middle_s,
+        high_s=point.step_time_high_s or math.nan,
+        exposed_s=point.exposed_s,
+    )
+
+
+def _measured_margins(curve: Curve, points: list[CurvePoint]) -> list[list[float]]:
+    """Returns the low bounds of every load's throughput over each other's."""
+    pooled = Pooled(
+        means=tuple(map(_log_throughput, points)),
+        counts=tuple(point.num_runs for point in points),
+        sd=curve.run_noise_fraction,
+        degrees_of_freedom=curve.degrees_of_freedom,
+    )
+    return [_low_ratios(pooled, control=control) for control in range(len(points))]
 
 
 def _low_ratios(pooled: Pooled, *, control: int) -> list[float]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scaling.measurement import Environment
 from scaling.measurement import Measurement
@@ -22,11 +23,20 @@ from scaling.measurement import Provenance
 from scaling.measurement import Status
 from scaling.point import Point
 
+if TYPE_CHECKING:
+    from scaling.compiled import CompiledPrediction
+
 LONG_WARM_UP_FRACTION = 0.3
 """A warm-up above this part of the timed window is longer than it should be."""
 
 PointKey = tuple[str, Provenance, str]
 """Point id, provenance and series: what tells one `PointRuns` from another."""
+
+Predictions = Mapping[tuple[str, str], "CompiledPrediction"]
+"""What is expected of a step of each compiled run, by point id and run."""
+
+_Blind = tuple[str, bool, str]
+"""Chip, whether it was compiled for, and the series of a run that saw no device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +58,8 @@ class PointRuns:
     """`started_at` of the newest run."""
     runs: tuple[Measurement, ...]
     """All of them, the ones that failed too, oldest first."""
+    prediction: "CompiledPrediction | None" = None
+    """Of the newest run, where it compiled and its program could be read."""
 
     @property
     def key(self) -> PointKey:
@@ -90,7 +102,9 @@ def run_statistic(measurement: Measurement) -> float:
     return statistic
 
 
-def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
+def pool_runs(
+    measurements: Iterable[Measurement], predictions: Predictions | None = None
+) -> tuple[PointRuns, ...]:
     """Returns one entry for each point, provenance and environment measured.
 
     Runs are pooled over sweeps: the point says all that determines a step. The order
@@ -103,7 +117,7 @@ def pool_runs(measurements: Iterable[Measurement]) -> tuple[PointRuns, ...]:
         groups[run.id, run.provenance].append(run)
     reached = _reached(runs)
     return tuple(
-        _point_runs(point_id, series, pooled)
+        _point_runs(point_id, series, pooled, predictions or {})
         for (point_id, _), group in sorted(groups.items())
         for series, pooled in sorted(_by_series(group, reached).items())
     )
@@ -117,7 +131,13 @@ def as_one(same: Sequence[PointRuns]) -> PointRuns:
     if len(same) == 1:
         return same[0]
     runs = [run for each in same for run in each.runs]
-    pooled = _point_runs(same[0].point_id, same[0].series, runs)
+    predictions = {
+        (run.id, run.run): each.prediction
+        for each in same
+        for run in each.runs
+        if each.prediction is not None
+    }
+    pooled = _point_runs(same[0].point_id, same[0].series, runs, predictions)
     return dataclasses.replace(pooled, point_id=pooled.point.id)
 
 
@@ -126,7 +146,9 @@ def in_time_order(runs: Iterable[Measurement]) -> list[Measurement]:
     return sorted(runs, key=lambda each: (each.started_at, each.run))
 
 
-def _point_runs(point_id: str, series: str, runs: Sequence[Measurement]) -> PointRuns:
+def _point_runs(
+    point_id: str, series: str, runs: Sequence[Measurement], predictions: Predictions
+) -> PointRuns:
     ordered = in_time_order(runs)
     # A preempted run says nothing final about its point unless it is all there is.
     final = [run for run in ordered if run.status != "preempted"] or ordered
@@ -142,6 +164,7 @@ def _point_runs(point_id: str, series: str, runs: Sequence[Measurement]) -> Poin
         samples=tuple(each for each in found if each is not None),
         newest=final[-1].started_at,
         runs=tuple(ordered),
+        prediction=predictions.get((final[-1].id, final[-1].run)),
     )
 
 
@@ -153,7 +176,7 @@ def _statistic(measurement: Measurement) -> float | None:
 
 
 def _by_series(
-    runs: Iterable[Measurement], reached: Mapping[tuple[str, str], set[str]]
+    runs: Iterable[Measurement], reached: Mapping[_Blind, set[str]]
 ) -> Mapping[str, list[Measurement]]:
     """Returns the runs by every series that each belongs to.
 
@@ -165,29 +188,25 @@ def _by_series(
     for run in runs:
         own = _series(run.environment)
         blind = run.environment.device_kind is None
-        joined = reached.get((run.point.chip, own)) if blind else None
+        key = (run.point.chip, run.provenance == "compiled", own)
+        joined = reached.get(key) if blind else None
         for series in joined or {own}:
             result[series].append(run)
     return result
 
 
-def _reached(
-    measurements: Collection[Measurement],
-) -> Mapping[tuple[str, str], set[str]]:
-    """Returns the series in which a run of a chip reached its devices.
-
-    The key is the chip and the series that such a run would have had if it had not.
-    """
-    result: dict[tuple[str, str], set[str]] = defaultdict(set)
+def _reached(measurements: Collection[Measurement]) -> Mapping[_Blind, set[str]]:
+    """Returns the series in which a run of a chip reached its devices."""
+    result: dict[_Blind, set[str]] = defaultdict(set)
     if all(each.environment.device_kind is not None for each in measurements):
         return result
     for each in measurements:
         environment = each.environment
-        # One that compiled for a chip reached none of it.
-        reached = each.provenance != "compiled"
-        if reached and environment.device_kind is not None:
-            blind = environment.model_copy(update={"device_kind": None})
-            result[each.point.chip, _series(blind)].add(_series(environment))
+        if environment.device_kind is not None:
+            blind = _series(environment.model_copy(update={"device_kind": None}))
+            # A chip that was compiled for is none that a run could have found.
+            key = (each.point.chip, each.provenance == "compiled", blind)
+            result[key].add(_series(environment))
     return result
 
 

@@ -1,9 +1,11 @@
 """Selection: which of several meshes of one size stands on a curve.
 
 The fastest of several noisy estimates looks faster than it is. So the mesh is chosen
-on one half of its runs and estimated on the other half, which had no say.
+on one half of its runs and estimated on the other half, which had no say. Predictions
+have no noise that could be chosen: of those the fastest stands, by its middle.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,13 +28,16 @@ class Chosen:
 
 
 def choose(candidates: Sequence[PointRuns]) -> Chosen:
-    """Returns the fastest candidate, or a failed one where none was measured.
+    """Returns the fastest candidate, or a failed one where none has figures.
 
     A candidate without rivals keeps all of its samples. Runs alternate between the
     halves, so that drift over the sweep touches both; the odd one estimates.
     """
     ordered = sorted(candidates, key=lambda each: (str(each.point.mesh), each.point_id))
     measured = [each for each in ordered if each.samples]
+    predicted = [each for each in ordered if _predicted_s(each) < math.inf]
+    if predicted:
+        return Chosen(runs=min(predicted, key=_predicted_s), samples=())
     if not measured:
         return Chosen(runs=min(ordered, key=_silence), samples=())
     if len(measured) == 1:
@@ -46,6 +51,11 @@ def choose(candidates: Sequence[PointRuns]) -> Chosen:
             "the same single run, looks faster than it is; repeat with --repeats 5",
         )
     return Chosen(runs=best, samples=best.samples[0::2])
+
+
+def _predicted_s(runs: PointRuns) -> float:
+    """Returns the predicted step time, infinite where there is none."""
+    return (runs.prediction and runs.prediction.step_time_s) or math.inf
 
 
 def _choosing(samples: tuple[float, ...]) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 One curve speaks for each model, chip, direction and regime: that of the newest
 environment, of the best meshes where there were several, from the smallest baseline.
+What was compiled speaks for itself, after what was measured.
 """
 
 import math
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from meshes.hardware import CHIPS
 from scaling import quantity
 from scaling.breakdown import Breakdown
+from scaling.breakdown import beginning
 from scaling.breakdown import ending
 from scaling.breakdown import falls
 from scaling.breakdown import is_judged
@@ -22,14 +24,14 @@ from scaling.curve import batch_text
 
 NO_CURVE = (
     "No verdict: a scaling curve takes at least two device counts of one model and "
-    "batch, measured in one environment."
+    "batch, measured or compiled in one environment."
 )
 NOTHING_COMPARED = "No verdict: no curve has a result to compare with."
 MANY_RUNS = 100
 """More of them for each point are not worth proposing."""
 
-_Subject = tuple[str, str, str, str]
-"""Model, chip, direction, regime."""
+_Subject = tuple[str, str, bool, str, str]
+"""Model, chip, whether it was compiled, direction, regime."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,8 @@ def verdict(
 ) -> str:
     """Returns a sentence or two for each model, chip, direction and regime.
 
+    Those over compiled points name model and chip, and that nothing was measured.
+
     Where no curve has as much as a baseline, that stands before them.
     `breakdowns` are those of the `curves` for which `is_judged` holds, in the same
     order; the simulated ones tell what lies beyond. `num_cores` of the machine that
@@ -60,7 +64,7 @@ def verdict(
     ]
     simulated = [c for c in curves if c.kind == "scaling" and not is_judged(c)]
     subjects = dict.fromkeys(map(_subject, (*judged, *simulated)))
-    named = len({subject[:2] for subject in subjects}) > 1
+    named = len({subject[:3] for subject in subjects}) > 1
     sentences: list[str] = []
     for subject in sorted(subjects, key=_order):
         mine = [each for each in pairs if _subject(each.curve) == subject]
@@ -73,21 +77,24 @@ def verdict(
 
 
 def _subject(curve: Curve) -> _Subject:
-    return (curve.model, curve.chip, str(curve.direction), str(curve.regime))
+    compiled = curve.provenance == "compiled"
+    return (curve.model, curve.chip, compiled, str(curve.direction), str(curve.regime))
 
 
 def _order(subject: _Subject) -> tuple[object, ...]:
-    model, chip, direction, regime = subject
-    return (model, chip, direction != "vertical", regime != "strong")
+    model, chip, compiled, direction, regime = subject
+    return (compiled, model, chip, direction != "vertical", regime != "strong")
 
 
 def _title(subject: _Subject, mine: Sequence[_Speaker], *, named: bool) -> str:
-    model, chip, direction, regime = subject
+    model, chip, compiled, direction, regime = subject
     details = [regime]
     if len({batch_text(each.curve) for each in mine}) > 1:
         details.append(batch_text(_speaker(mine).curve))
-    title = f"{direction.capitalize()} ({', '.join(details)})"
-    return f"{model} on {chip}, {title[0].lower()}{title[1:]}" if named else title
+    title = f"{direction} ({', '.join(details)})"
+    if compiled:
+        return f"{model} compiled for {chip}, {title}"
+    return f"{model} on {chip}, {title}" if named else title.capitalize()
 
 
 def _speaker(mine: Sequence[_Speaker]) -> _Speaker:
@@ -123,6 +130,8 @@ def _body(
     speaker = _speaker(mine)
     parts = [
         _claim(speaker),
+        _lost(speaker),
+        _start(speaker.curve),
         _end(speaker.curve),
         _horizon(speaker.curve, beyond=beyond, num_cores=num_cores),
         _others(speaker, mine),
@@ -163,7 +172,7 @@ def _undecided(speaker: _Speaker) -> str:
     if not _compared(curve):
         return "undecided, no point has a result"
     if len(_compared(curve)) < 2 or not open_points:
-        return "undecided, no larger mesh than the baseline was measured"
+        return f"undecided, no larger mesh than the baseline was {_done(curve)}"
     parts = [f"undecided at {threshold:g}"]
     if (speaker.found.last_good_devices or 0) > _compared(curve)[0].num_devices:
         parts.append(_good_up_to(speaker))
@@ -181,7 +190,7 @@ def _undecided(speaker: _Speaker) -> str:
 def _cure(curve: Curve, known: Sequence[CurvePoint], threshold: float) -> str:
     """Returns what would settle the points, if their estimates stay as they are."""
     if curve.provenance != "measured":
-        return f"the bounds span {threshold:g}"
+        return f"the band of the prediction spans {threshold:g}"
     needed = [_more_runs(point, threshold) for point in known]
     if None in needed:
         return (
@@ -209,6 +218,22 @@ def _more_runs(point: CurvePoint, threshold: float) -> float | None:
         return math.inf
     factor = (half_width / distance) ** 2
     return max(1, math.ceil(point.num_runs * (factor - 1)))
+
+
+def _lost(speaker: _Speaker) -> str | None:
+    """Returns what most of the time goes to that a step loses, where that is known."""
+    curve, found = speaker.curve, speaker.found
+    if found.causes is None or found.first_cause is None:
+        return None
+    at = found.first_bad_devices or _compared(curve)[-1].num_devices
+    lost = quantity.seconds(found.lost_time_s)
+    size = _size(curve, _at(curve, at))
+    return f"at {size} a step loses {lost}, most of it to {found.first_cause}"
+
+
+def _start(curve: Curve) -> str | None:
+    full = beginning(curve)
+    return full and f"{_size(curve, full)} {_are(curve, full)} too few, out of memory"
 
 
 def _end(curve: Curve) -> str | None:
@@ -275,6 +300,14 @@ def _cores(chip: str, num_cores: int | None) -> str:
 
 def _on_cpu(chip: str) -> bool:
     return chip in CHIPS and CHIPS[chip].platform == "cpu"
+
+
+def _are(curve: Curve, point: CurvePoint) -> str:
+    return "is" if _size(curve, point).startswith("1 ") else "are"
+
+
+def _done(curve: Curve) -> str:
+    return "compiled" if curve.provenance == "compiled" else "measured"
 
 
 def _words(status: str) -> str:

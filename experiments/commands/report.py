@@ -13,7 +13,8 @@ USAGE = "RESULTS [--out DIR] [--threshold X] [--json]"
 SUMMARY = "the verdict over stored runs, a page, tables and pictures"
 EXAMPLES = """\
 Writes report.html, which opens offline, points.csv, samples.csv and pictures/.
-Below the threshold of efficiency a further device does not pay.
+Below the threshold of efficiency a further device does not pay. Compiled runs have
+curves and a verdict of their own, predicted from their programs.
 
 examples:
   scaling report results                  everything that was measured
@@ -39,8 +40,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the report, prints the verdict, and returns the exit code."""
+    from experiments.predictions import predicted
     from experiments.store import load
-    from scaling.quantity import counted
     from scaling.report.document import report_json
     from scaling.report.findings import find
     from scaling.report.terminal import print_report
@@ -61,12 +62,15 @@ def run(args: argparse.Namespace) -> int:
             f"there are no runs in {args.results!r}; `scaling run cpu_quick` makes "
             "some in 'results'"
         )
-    runs = [run for run in loaded.measurements if run.provenance != "compiled"]
-    if compiled := len(loaded.measurements) - len(runs):
-        note(f"{counted(compiled, 'compiled run')} left out: see `scaling compile`")
-    if not runs:
-        raise UsageError(f"the runs in {args.results!r} are all compiled")
-    findings = find(runs, problems=loaded.problems, threshold=threshold)
+    programs = predicted(args.results, loaded.measurements)
+    for problem in programs.problems:
+        note(f"not predicted: {problem}")
+    findings = find(
+        loaded.measurements,
+        predictions=programs.predictions,
+        problems=(*loaded.problems, *programs.problems),
+        threshold=threshold,
+    )
     out = args.out or f"{args.results.rstrip('/')}/report"
     try:
         paths = write_report(findings, out)

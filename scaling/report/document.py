@@ -20,6 +20,26 @@ VERDICT_KEYS = frozenset(
         "ended_by",
     }
 )
+POINT_KEYS = frozenset(
+    {
+        "id",
+        "mesh",
+        "num_devices",
+        "num_slices",
+        "global_batch_size",
+        "num_runs",
+        "tokens_per_s",
+        "step_time_s",
+        "step_time_low_s",
+        "step_time_high_s",
+        "efficiency",
+        "efficiency_low",
+        "efficiency_high",
+        "marginal_efficiency",
+        "mfu",
+        "status",
+    }
+)
 CURVE_KEYS = frozenset(
     {
         "kind",
@@ -30,7 +50,6 @@ CURVE_KEYS = frozenset(
         "chip",
         "provenance",
         "baseline_id",
-        "points",
     }
 )
 
@@ -47,7 +66,13 @@ def report_json(findings: Findings) -> dict[str, object]:
             for each in findings.breakdowns
         ],
         "curves": [
-            each.model_dump(mode="json", include=set(CURVE_KEYS))
+            {
+                **each.model_dump(mode="json", include=set(CURVE_KEYS)),
+                "points": [
+                    point.model_dump(mode="json", include=set(POINT_KEYS))
+                    for point in each.points
+                ],
+            }
             for each in findings.curves
         ],
         "doubts": list(doubts(findings)),

@@ -20,6 +20,7 @@ from scaling.point import Point
 from scaling.report.families import Judged
 from scaling.samples import PointKey
 from scaling.samples import PointRuns
+from scaling.samples import Predictions
 from scaling.samples import in_time_order
 from scaling.samples import pool_runs
 from scaling.stability import Symptom
@@ -72,11 +73,15 @@ class Findings:
 def find(
     measurements: Sequence[Measurement],
     *,
+    predictions: Predictions | None = None,
     problems: Iterable[str] = (),
     threshold: float = 0.8,
 ) -> Findings:
-    """Returns the curves, judgements and verdict that the measurements support."""
-    runs = pool_runs(measurements)
+    """Returns the curves, judgements and verdict that the measurements support.
+
+    Compiled runs have the figures that `predictions` gives them.
+    """
+    runs = pool_runs(measurements, predictions)
     found = pooled_curves(runs)
     judged = tuple(
         Judged(

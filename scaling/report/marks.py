@@ -34,7 +34,7 @@ LOOKS: Mapping[Provenance, Look] = {
     "compiled": Look(
         filled=False,
         dash=(9, 3, 2, 3),
-        meaning="from the real compiler of hardware that is absent",
+        meaning="predicted from the program of the real compiler, not measured",
     ),
     "analytic": Look(
         filled=False,

@@ -18,6 +18,7 @@ from scaling.curve import Curve
 from scaling.curve import CurvePoint
 from scaling.curve import batch_text
 from scaling.measurement import Provenance
+from scaling.predicted import NETWORK_ERROR
 from scaling.report import sections
 from scaling.report import svg
 from scaling.report.families import settings_text
@@ -58,6 +59,8 @@ class FigureView:
     charts: tuple[Markup, ...]
     numbers: tuple[tuple[str, Curve, CurvePoint], ...]
     """Name of the series, its curve, and each point on it."""
+    waits: bool
+    """Whether it is known of a point what its step waits for."""
     spreads: tuple[str, ...]
     """Run-to-run spread behind the intervals of each curve, in words."""
 
@@ -74,12 +77,14 @@ def render_page(
     rows = point_rows(findings)
     judged = sections.judged_rows(findings.judged)
     views = [_view(drawn) for drawn in figures]
+    provenances = {each.provenance for each in findings.runs}
     return _template().render(
         findings=findings,
         sweeps=list(sections.sweeps(findings)),
         span=sections.span(findings),
         sentences=sections.sentences(findings.verdict),
         counts=sections.counts(findings),
+        compiled="compiled" in provenances,
         judged=judged[:MAX_JUDGED],
         judged_left_out=max(0, len(judged) - MAX_JUDGED),
         scaling_figures=[v for v in views if v.figure.family.kind == "scaling"],
@@ -130,6 +135,7 @@ def _template() -> jinja2.Template:
         ],
         swatches=SWATCHES,
         interval=sections.interval,
+        NETWORK_ERROR=NETWORK_ERROR,
         NOT_MEASURED=quantity.NOT_MEASURED,
     )
     return environment.get_template("page.html.jinja")
@@ -137,6 +143,12 @@ def _template() -> jinja2.Template:
 
 def _view(drawn: Drawn) -> FigureView:
     figure = drawn.figure
+    numbers = tuple(
+        (series.label, judged.curve, point)
+        for series in figure.family.series
+        for judged in series.judged
+        for point in judged.curve.points
+    )
     charts = [
         svg.inline(chart, key=f"{figure.name}-{y}{x}", description=panel.description)
         for y, (panels, elements) in enumerate(
@@ -156,12 +168,8 @@ def _view(drawn: Drawn) -> FigureView:
         ),
         # Markup is for our own drawing alone; the words in it ElementTree has escaped.
         charts=tuple(Markup(chart) for chart in charts),
-        numbers=tuple(
-            (series.label, judged.curve, point)
-            for series in figure.family.series
-            for judged in series.judged
-            for point in judged.curve.points
-        ),
+        numbers=numbers,
+        waits=any(point.exposed_s for _, _, point in numbers),
         spreads=sections.spreads(
             (series.label, judged)
             for series in figure.family.series

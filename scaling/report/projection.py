@@ -6,7 +6,6 @@ chip to the largest slice, horizontally over slices of 32 chips up to the same t
 which data parallelism joins. At each count stands the mesh predicted to be fastest.
 """
 
-import math
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from scaling.point import Point
 from scaling.point import Regime
 from scaling.predict import Prediction
 from scaling.predict import predict
+from scaling.predicted import figures
 from scaling.report.families import Judged
 from scaling.verdict import verdict
 
@@ -95,7 +95,7 @@ def _judged(
         chip=CHIP,
         provenance="analytic",
         baseline_id=base and base.point.id,
-        points=tuple(_curve_points(chosen, base)),
+        points=tuple(_curve_points(chosen)),
     )
     return Judged(curve=curve, breakdown=breakdown(curve, threshold=threshold))
 
@@ -141,65 +141,17 @@ def _points(num_slices: int, chips: int, regime: Regime) -> Iterator[Point]:
         )
 
 
-def _curve_points(
-    chosen: Sequence[_Choice], base: _Choice | None
-) -> Iterator[CurvePoint]:
-    last: _Choice | None = None
-    for each in chosen:
-        ratios = _efficiencies(each, base)
-        yield CurvePoint(
-            id=each.point.id,
-            mesh=str(each.point.mesh),
-            num_devices=each.point.mesh.num_devices,
-            num_slices=each.point.mesh.num_slices,
-            global_batch_size=each.point.global_batch_size,
-            num_runs=0,
-            tokens_per_s=each.predicted and each.predicted.tokens_per_s,
-            step_time_s=each.predicted and each.predicted.step_time_s,
-            step_time_low_s=each.predicted and each.predicted.step_time_low_s,
-            step_time_high_s=each.predicted and each.predicted.step_time_high_s,
-            efficiency=ratios[1] if ratios else None,
-            efficiency_low=ratios[0] if ratios else None,
-            efficiency_high=ratios[2] if ratios else None,
-            marginal_efficiency=_marginal(each, last),
-            mfu=each.predicted and each.predicted.mfu,
-            status=each.status,
-        )
-        last = each if each.predicted else last
-
-
-def _efficiencies(
-    each: _Choice, base: _Choice | None
-) -> tuple[float, float, float] | None:
-    """Returns the efficiency in the middle, and the lower and higher of the two ends.
-
-    An end of the band is one assumption about overlap, which holds for the point and
-    the baseline alike.
-    """
-    if each.predicted is None or base is None or base.predicted is None:
-        return None
-    share = _tokens_per_device(each) / _tokens_per_device(base)
-    low, middle, high = (
-        share * (theirs or math.nan) / (ours or math.nan)
-        for theirs, ours in zip(
-            _band(base.predicted), _band(each.predicted), strict=True
-        )
-    )
-    return min(low, high), middle, max(low, high)
-
-
-def _marginal(each: _Choice, last: _Choice | None) -> float | None:
-    ratios = _efficiencies(each, last)
-    return ratios and ratios[1]
-
-
-def _tokens_per_device(each: _Choice) -> float:
-    return each.point.tokens_per_step / each.point.mesh.num_devices
-
-
-def _band(predicted: Prediction) -> tuple[float | None, float | None, float | None]:
-    return (
-        predicted.step_time_low_s,
-        predicted.step_time_s,
-        predicted.step_time_high_s,
-    )
+def _curve_points(chosen: Sequence[_Choice]) -> Iterator[CurvePoint]:
+    found = figures([(each.point, each.predicted) for each in chosen])
+    absent = dict.fromkeys(CurvePoint.model_fields)
+    for each, fields in zip(chosen, found, strict=True):
+        known = {
+            "id": each.point.id,
+            "mesh": str(each.point.mesh),
+            "num_devices": each.point.mesh.num_devices,
+            "num_slices": each.point.mesh.num_slices,
+            "global_batch_size": each.point.global_batch_size,
+            "num_runs": 0,
+            "status": each.status,
+        }
+        yield CurvePoint.model_validate({**absent, **known, **fields})

@@ -1,6 +1,7 @@
 """Sections: the rows of the page's lists and tables, still without any markup."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -34,7 +35,9 @@ WORST_FIRST: tuple[Outcome, ...] = (
     "undecided",
     "none_in_range",
 )
-_SENTENCE = re.compile(r"(?<=\.) (?=(?:\S+ on \S+, )?(?:vertical|horizontal) \()", re.I)
+_SENTENCE = re.compile(
+    r"(?<=\.) (?=(?:\S+ (?:on|compiled for) \S+, )?(?:vertical|horizontal) \()", re.I
+)
 """Between sentences of the verdict: each begins with its direction."""
 
 
@@ -75,6 +78,13 @@ class JudgedRow:
             return f"none [at most {quantity.seconds(most)}]" if most > 0 else "none"
         low = quantity.seconds(least) if least > 0 else "none"
         return f"{lost} [{low} to {quantity.seconds(most)}]"
+
+    @property
+    def causes(self) -> str:
+        """Seconds by cause in words, the largest first; those that lose nothing not."""
+        found = sorted((self.found.causes or {}).items(), key=lambda each: -each[1])
+        words = [f"{cause} {quantity.seconds(s)}" for cause, s in found if s > 0]
+        return ", ".join(words) or quantity.NOT_MEASURED
 
     @property
     def outcome(self) -> str:
@@ -148,7 +158,22 @@ def doubts(findings: Findings, *, most: int | None = None) -> tuple[str, ...]:
     curves = (warning for curve in findings.curves for warning in curve.warnings)
     timed = sum(1 for runs in findings.runs if runs.samples)
     found = summed_up(findings.symptoms, most=most, num_points=timed)
-    return (*found, *dict.fromkeys(curves))
+    return (*found, *dict.fromkeys(curves), *_unpriced(findings))
+
+
+def _unpriced(findings: Findings) -> Iterator[str]:
+    """Yields what no prediction knows the work of, with the number of points."""
+    targets = Counter(
+        target
+        for runs in findings.runs
+        if runs.prediction is not None
+        for target in set(runs.prediction.unpriced)
+    )
+    for target, number in targets.items():
+        yield (
+            f"the FLOPs of the custom call {target!r} are not known, so the step times "
+            f"of {quantity.counted(number, 'compiled point')} are too short"
+        )
 
 
 def counts(findings: Findings) -> tuple[tuple[Status, Provenance, int], ...]:

@@ -16,9 +16,11 @@ from typing import IO
 
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
+from scaling.hlo.timeline import CAUSES
 from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.point import Point
+from scaling.predicted import figures
 from scaling.report.findings import Findings
 from scaling.samples import PointKey
 from scaling.samples import PointRuns
@@ -35,7 +37,8 @@ CURVE_COLUMNS = (
     "baseline_id",
     "series",
 )
-POINT_COLUMNS = tuple(CurvePoint.model_fields)
+POINT_COLUMNS = tuple(name for name in CurvePoint.model_fields if name != "exposed_s")
+EXPOSED_COLUMNS = {cause: f"exposed_{cause}_s" for cause in CAUSES}
 SETTING_COLUMNS = (
     *(
         name
@@ -44,7 +47,12 @@ SETTING_COLUMNS = (
     ),
     "reason",
 )
-COLUMNS = (*CURVE_COLUMNS, *POINT_COLUMNS, *SETTING_COLUMNS)
+COLUMNS = (
+    *CURVE_COLUMNS,
+    *POINT_COLUMNS,
+    *EXPOSED_COLUMNS.values(),
+    *SETTING_COLUMNS,
+)
 RUN_COLUMNS = ("id", "run", "sweep", "status", "provenance", "started_at")
 SAMPLE_COLUMNS = (*RUN_COLUMNS, "block", "steps", "process", "elapsed_s")
 
@@ -115,19 +123,21 @@ def _row(values: Iterable[object]) -> str:
     return line.getvalue()
 
 
-def _fields(
-    findings: Findings, figures: CurvePoint, key: PointKey
-) -> dict[str, object]:
-    point = findings.points[figures.id]
-    shown = point.model_dump(mode="json", include={*SETTING_COLUMNS})
+def _fields(findings: Findings, shown: CurvePoint, key: PointKey) -> dict[str, object]:
+    point = findings.points[shown.id]
+    settings = point.model_dump(mode="json", include={*SETTING_COLUMNS})
     if point.slice_shape is not None:
-        shown["slice_shape"] = "x".join(map(str, point.slice_shape))
+        settings["slice_shape"] = "x".join(map(str, point.slice_shape))
     return {
-        **shown,
+        **settings,
         "model": point.model,
         "chip": point.chip,
         "regime": point.regime,
-        **figures.model_dump(),
+        **shown.model_dump(exclude={"exposed_s"}),
+        **{
+            column: (shown.exposed_s or {}).get(cause)
+            for cause, column in EXPOSED_COLUMNS.items()
+        },
         "reason": findings.reasons.get(key),
     }
 
@@ -156,25 +166,23 @@ def _own(runs: PointRuns, on_curve: CurvePoint | None) -> CurvePoint:
 def _alone(runs: PointRuns) -> CurvePoint:
     """Returns the figures of a point on no curve, which has no interval."""
     point = runs.point
+    (predicted,) = figures([(point, runs.prediction)], compared=False)
     step_time_s = math.exp(statistics.fmean(runs.samples)) if runs.samples else None
-    return CurvePoint(
-        id=runs.point_id,
-        mesh=str(point.mesh),
-        num_devices=point.mesh.num_devices,
-        num_slices=point.mesh.num_slices,
-        global_batch_size=point.global_batch_size,
-        num_runs=len(runs.samples),
-        tokens_per_s=step_time_s and point.tokens_per_step / step_time_s,
-        step_time_s=step_time_s,
-        step_time_low_s=None,
-        step_time_high_s=None,
-        efficiency=None,
-        efficiency_low=None,
-        efficiency_high=None,
-        marginal_efficiency=None,
-        mfu=step_time_s and mfu(point, step_time_s),
-        status=runs.status,
-    )
+    found = {
+        **dict.fromkeys(CurvePoint.model_fields),
+        "id": runs.point_id,
+        "mesh": str(point.mesh),
+        "num_devices": point.mesh.num_devices,
+        "num_slices": point.mesh.num_slices,
+        "global_batch_size": point.global_batch_size,
+        "num_runs": len(runs.samples),
+        "tokens_per_s": step_time_s and point.tokens_per_step / step_time_s,
+        "step_time_s": step_time_s,
+        "mfu": step_time_s and mfu(point, step_time_s),
+        "status": runs.status,
+        **predicted,
+    }
+    return CurvePoint.model_validate(found)
 
 
 def _order(row: PointRow) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from scaling import quantity
 from scaling.curve import Curve
+from scaling.curve import CurvePoint
 from scaling.report import sections
 from scaling.report.findings import Findings
 from scaling.report.plain import plain
@@ -27,6 +28,18 @@ COLUMNS = (
     ("status", 13),
 )
 """With a blank after each, 77 columns."""
+COMPILED_COLUMNS = (
+    ("devices", 7),
+    ("mesh", 14),
+    ("step (band)", 20),
+    ("efficiency", 17),
+    ("MFU", 6),
+    ("waits", 6),
+)
+"""`waits` is the part of a step that waits for a network. 76 columns; a point without
+a step says its status instead."""
+LEFT = ("mesh", "status")
+"""Columns of words."""
 
 
 def print_report(findings: Findings, console: "Console | None" = None) -> None:
@@ -36,9 +49,13 @@ def print_report(findings: Findings, console: "Console | None" = None) -> None:
 
     out = console or Console(highlight=False)
     shown = [curve for curve in findings.curves if curve.kind == "scaling"]
-    for number, curve in enumerate(shown[:MAX_CURVES]):
+    headed: bool | None = None
+    for curve in shown[:MAX_CURVES]:
+        compiled = curve.provenance == "compiled"
         environment = _environment(findings, curve.series)
-        out.print(_table(curve, environment=environment, show_header=number == 0))
+        header = compiled != headed
+        out.print(_table(curve, environment=environment, show_header=header))
+        headed = compiled
     if len(shown) > MAX_CURVES:
         out.print(f"… and {len(shown) - MAX_CURVES} more curves, in points.csv")
     for line in (*_loads(findings), *_failures(findings), *_doubts(findings)):
@@ -73,22 +90,41 @@ def _table(curve: Curve, *, environment: str, show_header: bool) -> "Table":
         box=None,
         padding=(0, 1, 0, 0),
     )
-    for name, width in COLUMNS:
-        right = name not in ("mesh", "status")
-        table.add_column(
-            name, width=width, overflow="fold", justify="right" if right else "left"
-        )
+    compiled = curve.provenance == "compiled"
+    for name, width in COMPILED_COLUMNS if compiled else COLUMNS:
+        justify = "left" if name in LEFT else "right"
+        table.add_column(name, width=width, overflow="fold", justify=justify)
     for point in curve.points:
-        table.add_row(
-            str(point.num_devices),
-            point.mesh,
-            quantity.count(point.tokens_per_s),
-            quantity.seconds(point.step_time_s),
-            efficiency_text(point),
-            str(point.num_runs),
-            Text(point.status, style="" if point.status == "ok" else "red"),
-        )
+        cells = _compiled_cells(point) if compiled else _cells(point)
+        failed = "" if point.status == "ok" else "red"
+        styles = (failed if cell == point.status else "" for cell in cells)
+        table.add_row(*(Text(*each) for each in zip(cells, styles, strict=True)))
     return table
+
+
+def _cells(point: CurvePoint) -> tuple[str, ...]:
+    return (
+        str(point.num_devices),
+        point.mesh,
+        quantity.count(point.tokens_per_s),
+        quantity.seconds(point.step_time_s),
+        efficiency_text(point),
+        str(point.num_runs),
+        point.status,
+    )
+
+
+def _compiled_cells(point: CurvePoint) -> tuple[str, ...]:
+    band = (point.step_time_low_s, point.step_time_high_s)
+    step = quantity.seconds_band(point.step_time_s, *band)
+    return (
+        str(point.num_devices),
+        point.mesh,
+        step if point.status == "ok" else point.status,
+        efficiency_text(point),
+        quantity.percent(point.mfu),
+        quantity.percent(point.exposed_fraction),
+    )
 
 
 def _loads(findings: Findings) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from meshes.spec import MeshSpec
+from scaling.compiled import CompiledPrediction
 from scaling.measurement import Block
 from scaling.measurement import Environment
 from scaling.measurement import Measurement
@@ -42,11 +43,41 @@ def a_point(**fields: Any) -> Point:
     )
 
 
+def a_prediction(
+    point: Point, exposed_s: dict[str, float], *, low: float, high: float
+) -> CompiledPrediction:
+    seconds = {**dict.fromkeys(("compute", "hbm", "ici", "dcn"), 0.0), **exposed_s}
+    step_time_s = sum(seconds.values())
+    return CompiledPrediction(
+        step_time_s=step_time_s,
+        step_time_low_s=low * step_time_s,
+        step_time_high_s=high * step_time_s,
+        tokens_per_s=point.tokens_per_step / step_time_s,
+        mfu=0.5,
+        mfu_full_attention=0.6,
+        hfu=0.7,
+        peak_hbm_bytes=2**30,
+        available_hbm_bytes=2**34,
+        limited_by="compute",
+        times_s=seconds,
+        arguments_bytes=2**29,
+        temporaries_bytes=2**29,
+        executed_flops=1e15,
+        exposed_s=seconds,
+        hidden_s={"ici": 0.0, "dcn": 0.0},
+        collectives=(),
+        unpriced=(),
+        differences=(),
+    )
+
+
 class Lab:
     """Makes measurements; every one is a minute younger than the one before."""
 
     def __init__(self) -> None:
         self.made = 0
+        self.predictions: dict[tuple[str, str], CompiledPrediction] = {}
+        """Of every compiled run that was made."""
         self.environment = ENVIRONMENT
 
     def run(
@@ -82,6 +113,29 @@ class Lab:
             compilations_in_window=None,
             **fields,
         )
+
+    def compiled(
+        self,
+        exposed_s: dict[str, dict[str, float]],
+        *,
+        low: float = 0.9,
+        high: float | None = None,
+        **fields: Any,
+    ) -> list[Measurement]:
+        """Returns compiled runs whose steps wait these seconds by cause, by mesh.
+
+        `low` and `high` times their sum are the ends of the band.
+        """
+        made: list[Measurement] = []
+        for mesh, seconds in exposed_s.items():
+            point = a_point(**{"mesh": mesh, **fields})
+            run = self.failed(point, "ok", provenance="compiled", phase=None)
+            run = run.model_copy(update={"reason": None})
+            self.predictions[run.id, run.run] = a_prediction(
+                point, seconds, low=low, high=high or 1 / low
+            )
+            made.append(run)
+        return made
 
     def scaled(
         self,

@@ -1,5 +1,6 @@
 import pytest
 
+from scaling.breakdown import beginning
 from scaling.breakdown import breakdown
 from scaling.breakdown import is_judged
 from scaling.curve import curves
@@ -222,3 +223,60 @@ def test_horizontally_and_weak(lab):
     )
     assert found.outcome == "breaks"
     assert (found.last_good_devices, found.first_bad_devices) == (2, 4)
+
+
+def compiled(lab, *plans):
+    plan = {f"1/data={2**n}": seconds for n, seconds in enumerate(plans, 1)}
+    runs = lab.compiled(plan)
+    (curve,) = curves(runs, lab.predictions)
+    return breakdown(curve)
+
+
+def test_a_predicted_break_is_placed_by_its_band(lab):
+    # Efficiencies 1, 0.91 [0.88, 0.93], 0.79 [0.75, 0.83], 0.60 [0.55, 0.66].
+    found = compiled(
+        lab,
+        {"compute": 1.0},
+        {"compute": 0.5, "ici": 0.05},
+        {"compute": 0.25, "ici": 0.065},
+        {"compute": 0.125, "ici": 0.085},
+    )
+    assert found.outcome == "breaks"
+    assert (found.last_good_devices, found.first_bad_devices) == (4, 16)
+
+
+def test_a_band_around_the_threshold_is_undecided(lab):
+    found = compiled(lab, {"compute": 1.0}, {"compute": 0.5, "ici": 0.12})
+    assert found.outcome == "undecided"
+    assert (found.last_good_devices, found.first_bad_devices) == (2, None)
+
+
+def test_a_predicted_curve_may_have_no_break(lab):
+    found = compiled(lab, {"compute": 1.0}, {"compute": 0.55}, {"compute": 0.3})
+    assert found.outcome == "none_in_range"
+    assert found.last_good_devices == 8
+
+
+def test_a_predicted_fall_is_one_beyond_its_band(lab):
+    # A step of 0.6 s after one of 0.5 s; with the network a quarter slower or a fifth
+    # faster the later takes 0.55 s at least.
+    falls = ({"compute": 1.0}, {"compute": 0.5}, {"compute": 0.35, "ici": 0.25})
+    assert compiled(lab, *falls).outcome == "retrograde"
+    # Here it may be 0.48 s.
+    unsure = ({"compute": 1.0}, {"compute": 0.5}, {"compute": 0.28, "ici": 0.25})
+    assert compiled(lab, *unsure).outcome == "breaks"
+
+
+def test_memory_that_is_too_small_at_both_ends(lab, point):
+    runs = lab.compiled({f"1/data={n}": {"compute": 1 / n} for n in (4, 8)})
+    for mesh in ("1/data=2", "1/data=16"):
+        runs.append(
+            lab.failed(point(mesh=mesh), "out_of_memory", provenance="compiled")
+        )
+    (curve,) = curves(runs, lab.predictions)
+    found = breakdown(curve)
+    assert (found.outcome, found.ended_by) == ("none_in_range", "out_of_memory")
+    small = beginning(curve)
+    assert small is not None
+    assert (small.num_devices, small.status) == (2, "out_of_memory")
+    assert curve.points[1].efficiency == 1

@@ -85,3 +85,42 @@ def test_only_real_load_curves_are_judged(lab, point):
         judge(runs)
     with pytest.raises(ValueError, match="measured scaling curve"):
         judge(lab.scaled({"1/1": 1, "1/data=2": 0.9}))
+
+
+def predicted(lab, steps):
+    runs = []
+    for batch, exposed_s in steps.items():
+        runs += lab.compiled({"1/data=4": exposed_s}, global_batch_size=batch)
+    (curve,) = curves(runs, lab.predictions)
+    return load(curve)
+
+
+def test_a_predicted_load_is_busy_by_its_band(lab):
+    steps = {
+        8: {"compute": 0.2, "ici": 0.02},
+        16: {"compute": 0.4, "ici": 0.02},
+        32: {"compute": 0.8, "ici": 0.02},
+    }
+    # Throughput 0.93 and 0.98 of the largest.
+    found = predicted(lab, steps)
+    assert (found.provenance, found.bounded) == ("compiled", True)
+    assert found.saturation_batch_size == 16
+    assert found.best_batch_size == 32
+    # With three times the waiting the band of the second load begins below 0.95.
+    waiting = {b: {**s, "ici": 0.06} for b, s in steps.items()}
+    assert predicted(lab, waiting).saturation_batch_size == 32
+
+
+def test_one_predicted_load_is_bounded_by_nothing(lab, point):
+    runs = lab.compiled({"1/data=4": {"compute": 1.0}}, global_batch_size=8)
+    runs.append(
+        lab.failed(
+            point(mesh="1/data=4", global_batch_size=16),
+            "out_of_memory",
+            provenance="compiled",
+        )
+    )
+    (curve,) = curves(runs, lab.predictions)
+    found = load(curve)
+    assert (found.bounded, found.saturation_batch_size) == (False, None)
+    assert found.limit_batch_size == 16

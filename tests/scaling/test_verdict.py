@@ -7,8 +7,8 @@ from scaling.verdict import NO_CURVE
 from scaling.verdict import verdict
 
 
-def say(measurements, **options):
-    found = curves(measurements)
+def say(measurements, predictions=None, **options):
+    found = curves(measurements, predictions)
     judged = [breakdown(curve) for curve in found if is_judged(curve)]
     return verdict(judged, curves=found, **options)
 
@@ -92,9 +92,61 @@ def test_one_run_is_undecided(lab):
 
 
 def test_no_runs_are_asked_of_what_is_not_measured(lab):
-    plan = {"1/1": 1, "1/data=2": 0.81}
-    said = say(lab.scaled(plan, noise=0.02, provenance="compiled"))
-    assert said.endswith("; the bounds span 0.8.")
+    plan = {"1/data=2": {"compute": 1.0}, "1/data=4": {"compute": 0.5, "ici": 0.12}}
+    said = say(lab.compiled(plan), lab.predictions)
+    assert "; the band of the prediction spans 0.8; " in said
+    assert "run" not in said
+
+
+def test_what_was_compiled_says_so_and_where_the_time_goes(lab):
+    plan = {
+        "1/fsdp=64": {"compute": 1.0},
+        "data=2/fsdp=64": {"compute": 0.5, "dcn": 0.02},
+        "data=4/fsdp=64": {"compute": 0.25, "ici": 0.03, "dcn": 0.1},
+    }
+    # The network a quarter slower takes 0.4125 s, a fifth faster 0.354 s.
+    assert say(lab.compiled(plan), lab.predictions) == (
+        "tiny compiled for v5e, horizontal (strong): stops paying at 4 slices of 64 "
+        "devices: 1 → 4 slices of 64 devices keeps 0.66 [0.61, 0.71] of the throughput "
+        "per device, below 0.8; pays up to 2 slices of 64 devices; at 4 slices of 64 "
+        "devices a step loses 130 ms, most of it to dcn."
+    )
+
+
+def test_measured_and_compiled_speak_beside_each_other(lab):
+    compiled = lab.compiled({f"1/data={n}": {"compute": 1 / n} for n in (2, 4)})
+    measured = lab.scaled({"1/data=2": 1, "1/data=4": 0.5})
+    said = say([*compiled, *measured], lab.predictions)
+    measured_says, beside = said.split(" tiny compiled for v5e, ")
+    assert measured_says.startswith(
+        "tiny on v5e, vertical (strong): stops paying at 4 devices"
+    )
+    assert beside == (
+        "vertical (strong): no break in range: 2 → 4 devices keeps 1.00 [1.00, 1.00] "
+        "of the throughput per device."
+    )
+
+
+def test_memory_ends_a_compiled_curve_at_both_ends(lab, point):
+    runs = lab.compiled({f"1/data={n}": {"compute": 1 / n} for n in (4, 8)})
+    for mesh in ("1/1", "1/data=2", "1/data=16"):
+        runs.append(
+            lab.failed(point(mesh=mesh), "out_of_memory", provenance="compiled")
+        )
+    said = say(runs, lab.predictions)
+    assert said.endswith(
+        "; 2 devices are too few, out of memory; ends at 16 devices: out of memory."
+    )
+
+
+def test_too_few_slices_are_said_to_be(lab, point):
+    runs = lab.scaled({"data=2/data=2": 1, "data=4/data=2": 0.9})
+    runs.append(lab.failed(point(mesh="1/data=2"), "out_of_memory"))
+    said = say(runs)
+    assert said.endswith("; 1 slice of 2 devices is too few, out of memory.")
+    # One that failed otherwise says nothing about fewer devices.
+    runs[-1] = lab.failed(point(mesh="1/data=2"), "crash")
+    assert "too few" not in say(runs)
 
 
 def test_how_a_curve_ends(lab, point):
