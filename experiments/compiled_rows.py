@@ -1,10 +1,10 @@
 """Compiled rows: the points of a sweep as their compilers left them, to be shown."""
 
-import gzip
 from collections.abc import Iterable
 from collections.abc import Sequence
 
 from experiments import store
+from experiments.predictions import prediction
 from experiments.rows import BATCH
 from experiments.rows import MESH
 from experiments.rows import STEP_TIME
@@ -15,10 +15,8 @@ from experiments.rows import print_tables
 from experiments.store import HLO_SUFFIX
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
-from meshes import hardware
 from scaling import quantity
 from scaling.compiled import CompiledPrediction
-from scaling.compiled import compiled_prediction
 from scaling.measurement import Measurement
 from scaling.point import Point
 from scaling.samples import in_time_order
@@ -61,7 +59,7 @@ def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
 
 
 def _row(point: Point, run: Measurement, folder: str) -> CompiledPoint:
-    predicted, reason = _predicted(point, run, folder)
+    predicted, reason = _predicted(run, folder)
     return CompiledPoint(
         **identity(point),
         status=run.status,
@@ -81,24 +79,16 @@ def _needed_bytes(run: Measurement) -> int | None:
 
 
 def _predicted(
-    point: Point, run: Measurement, folder: str
+    run: Measurement, folder: str
 ) -> tuple[CompiledPrediction | None, str | None]:
     """Returns the prediction, or None and why there is none of a compiled program."""
     if run.compiled is None or run.status != "ok":
         return None, None
     try:
-        text = _text(f"{folder}/{run.id}.{run.run}{HLO_SUFFIX}")
-        chip = hardware.chip(point.chip)
-        return compiled_prediction(point, run.compiled, text, chip), None
+        return prediction(run, f"{folder}/{run.id}.{run.run}{HLO_SUFFIX}"), None
     # Whatever is wrong with a file, or a bucket's library raises: the others are shown.
     except Exception as error:
         return None, f"compiled, and its program cannot be accounted for: {error}"
-
-
-def _text(path: str) -> str:
-    from etils import epath
-
-    return gzip.decompress(epath.Path(path).read_bytes()).decode()
 
 
 def _heading(row: CompiledPoint) -> str:

@@ -49,11 +49,24 @@ def predicted(folder: Folder, measurements: Iterable[Measurement]) -> Predicted:
             problems.append(f"{name} is missing, so its point has no step time")
             continue
         try:
-            predictions[run.id, run.run] = _prediction(run, programs[name])
+            predictions[run.id, run.run] = prediction(run, programs[name])
         # Whatever is wrong with a file, or a bucket's library raises: others are read.
         except Exception as error:
             problems.append(f"{programs[name]}: cannot be accounted for: {error}")
     return Predicted(predictions=predictions, problems=tuple(problems))
+
+
+def prediction(run: Measurement, path: Folder) -> CompiledPrediction:
+    """Returns what the program of a compiled run says, which is stored at `path`.
+
+    Raises ValueError where it cannot be accounted for, and as reading a file does.
+    """
+    from etils import epath
+
+    assert run.compiled is not None
+    text = gzip.decompress(epath.Path(path).read_bytes()).decode()
+    chip = hardware.chip(run.point.chip)
+    return compiled_prediction(run.point, run.compiled, text, chip)
 
 
 def _newest(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -64,13 +77,6 @@ def _newest(measurements: Iterable[Measurement]) -> list[Measurement]:
         if run.status == "ok" and run.compiled is not None
     }
     return list(newest.values())
-
-
-def _prediction(run: Measurement, path: "epath.Path") -> CompiledPrediction:
-    assert run.compiled is not None
-    text = gzip.decompress(path.read_bytes()).decode()
-    chip = hardware.chip(run.point.chip)
-    return compiled_prediction(run.point, run.compiled, text, chip)
 
 
 def _programs(folder: Folder) -> "Mapping[str, epath.Path]":

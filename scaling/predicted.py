@@ -141,7 +141,7 @@ def _network_slack(step: Step, base: Step) -> list[float]:
     if step.exposed_s is None or base.exposed_s is None:
         return factors
     for errors in itertools.product((1 / NETWORK_ERROR, NETWORK_ERROR), repeat=2):
-        wrong = dict(zip(NETWORKS, errors, strict=True))
+        wrong: dict[str, float] = dict(zip(NETWORKS, errors, strict=True))
         ours, theirs = (
             sum(s * wrong.get(cause, 1.0) for cause, s in exposed_s.items())
             for exposed_s in (step.exposed_s, base.exposed_s)
