@@ -13,8 +13,8 @@ USAGE = "RESULTS [--out DIR] [--threshold X] [--json]"
 SUMMARY = "the verdict over stored runs, a page, tables and pictures"
 EXAMPLES = """\
 Writes report.html, which opens offline, points.csv, samples.csv and pictures/.
-Below the threshold of efficiency a further device does not pay. Compiled runs have
-curves and a verdict of their own, predicted from their programs.
+Below the threshold of efficiency a further device does not pay.
+Compiled runs have curves of their own, predicted from their programs.
 
 examples:
   scaling report results                  everything that was measured
