@@ -9,6 +9,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
+from typing import get_args
+from typing import get_origin
 
 from pydantic import ValidationError
 
@@ -137,10 +140,19 @@ def _settings(texts: Sequence[str]) -> dict[str, str]:
             )
         if field not in Point.model_fields:
             raise ValueError(unknown("field", field, Point.model_fields))
+        choices = _choices(field)
+        if choices and value not in choices:
+            raise ValueError(unknown(field, value, choices))
         if field in settings:
             raise ValueError(f"--set gives {field!r} twice: {settings[field]}, {value}")
         settings[field] = value
     return settings
+
+
+def _choices(field: str) -> tuple[str, ...]:
+    """Returns the words that a field of Point takes, none where it takes others."""
+    annotation = Point.model_fields[field].annotation
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _values(args: argparse.Namespace, settings: dict[str, str]) -> dict[str, list[str]]:

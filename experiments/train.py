@@ -193,6 +193,7 @@ def _model(point: Point) -> Transformer:
         param_dtype=point.param_dtype,
         compute_dtype=point.compute_dtype,
         matmul_form=form_on(chip(point.chip).platform),
+        attention=point.attention,
     )
 
 

@@ -4,16 +4,22 @@ Letters: B batch, T sequence, D embed, H head dim.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 from flax import nnx
 
 from models.config import ModelConfig
+from models.cudnn_attention import attend as attend_by_cudnn
 from models.layers import Computation
 from models.layers import Dense
 from models.layers import residual_stddev
 from models.layers import rotate
-from models.xla_attention import attend
+from models.splash_attention import attend as attend_by_splash
+from models.xla_attention import attend as attend_by_xla
+
+_AXES = ("batch", "seq", "heads", "head_dim")
+_KV_AXES = ("batch", "seq", "kv_heads", "head_dim")
 
 
 class Attention(nnx.Module):
@@ -45,12 +51,18 @@ class Attention(nnx.Module):
             turned = self.computation.keeping_inputs(rotate)
             query, key = turned(query, angles), turned(key, angles)
         constrain = self.computation.constrain
-        kv_axes = ("batch", "seq", "kv_heads", "head_dim")
-        axes = ("batch", "seq", "heads", "head_dim")
-        attended = attend(
-            constrain(query, axes),
-            constrain(key, kv_axes),
-            constrain(value, kv_axes),
-            form=self.computation.matmul_form,
+        attended = self._attend()(
+            constrain(query, _AXES),
+            constrain(key, _KV_AXES),
+            constrain(value, _KV_AXES),
         )
-        return self.output(constrain(attended, axes))
+        return self.output(constrain(attended, _AXES))
+
+    def _attend(self) -> Callable[..., jax.Array]:
+        if self.computation.attention == "xla":
+            return functools.partial(attend_by_xla, form=self.computation.matmul_form)
+        kernels = {"splash": attend_by_splash, "cudnn": attend_by_cudnn}
+        kernel = kernels[self.computation.attention]
+        return self.computation.on_each_device(
+            kernel, (_AXES, _KV_AXES, _KV_AXES), _AXES
+        )

@@ -21,6 +21,8 @@ Layers = Literal["scanned", "unrolled"]
 Residual = Literal["replicated", "seq", "embed"]
 """Which dim of the residual stream `tensor` shards between the halves of a block."""
 DType = Literal["float32", "bfloat16"]
+AttentionKernel = Literal["xla", "splash", "cudnn"]
+"""What computes attention: plain operations, or the kernels of a TPU or a GPU."""
 MatmulForm = Literal["plain", "flat"]
 """`flat` folds batch and sequence into one dim around each dense matmul, or does as
 much for its gradient: the same numbers, in the form XLA's CPU backend runs well."""

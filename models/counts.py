@@ -13,10 +13,16 @@ from collections.abc import Iterator
 
 from models.blocks import copies_of_keys
 from models.blocks import square_fraction
+from models.config import AttentionKernel
 from models.config import MatmulForm
 from models.config import ModelConfig
 from models.config import Remat
 from models.config import Residual
+from models.kernels import computed_fraction
+from models.kernels import products
+
+_STATISTIC_BYTES = 4
+"""What a kernel keeps of each query and head, the logarithm of a sum, is float32."""
 
 _NamedAxes = tuple[str, tuple[str, ...]]
 
@@ -101,26 +107,46 @@ def training_flops_per_token(
 
 
 def executed_flops_per_token(
-    config: ModelConfig, seq_len: int, *, remat: Remat, form: MatmulForm = "plain"
+    config: ModelConfig,
+    seq_len: int,
+    *,
+    remat: Remat,
+    form: MatmulForm = "plain",
+    attention: AttentionKernel = "xla",
 ) -> float:
     """Returns the FLOPs of one token that run: all of attention, and recomputation.
 
-    Plain XLA attention computes the whole square, the CPU form a part. `dots` keeps
-    the outputs of the dense matmuls and runs both of attention's again; `full` runs
-    the block again but for its last matmul, whose output nothing in the backward pass
-    reads.
+    Plain XLA attention computes the whole square; the CPU form and the kernels a part,
+    and the kernels more products backward. `dots` keeps the outputs of the dense
+    matmuls and runs attention's forward pass again; `full` runs the block again but
+    for its last matmul, whose output nothing in the backward pass reads.
     """
-    whole = _attention_flops(config, seq_len)
-    attention = whole * square_fraction(seq_len, form)
+    forward, backward = products(attention)
+    product = attention_product_flops_per_token(
+        config, seq_len, form=form, attention=attention
+    )
+    dense = _block_matmul_flops(config)
     last_matmul = 2 * config.mlp_dim * config.embed_dim
     recomputed = {
         "none": 0.0,
-        "dots": attention,
-        "full": _block_matmul_flops(config) + attention - last_matmul,
+        "dots": forward * product,
+        "full": dense + forward * product - last_matmul,
     }[remat]
-    training = training_flops_per_token(config, seq_len, causal=False)
-    left_out = 3 * config.num_layers * (whole - attention)
-    return training - left_out + config.num_layers * recomputed
+    per_layer = 3 * dense + (forward + backward) * product + recomputed
+    head = 3 * 2 * config.embed_dim * config.vocab_size
+    return config.num_layers * per_layer + head
+
+
+def attention_product_flops_per_token(
+    config: ModelConfig,
+    seq_len: int,
+    *,
+    form: MatmulForm = "plain",
+    attention: AttentionKernel = "xla",
+) -> float:
+    """Returns the FLOPs of one token in one product of attention, of one layer."""
+    computed = computed_fraction(seq_len, attention, form)
+    return computed * _attention_flops(config, seq_len) / 2
 
 
 def activation_bytes_per_token(
@@ -132,6 +158,7 @@ def activation_bytes_per_token(
     tensor: int = 1,
     residual: Residual = "replicated",
     form: MatmulForm = "plain",
+    attention: AttentionKernel = "xla",
 ) -> float:
     """Returns the bytes of one token alive when the forward pass has ended.
 
@@ -144,7 +171,8 @@ def activation_bytes_per_token(
       reads, 2·D + h·(H + 2·K) + f·F
     - `none`: inputs of matmuls, norms and activations, and the weights of attention,
       4·D + h·(2·H + 2·K) + (f + 1)·F + H·S; the CPU form keeps a part of H·S, and a
-      key and a value in every block that meets them
+      key and a value in every block that meets them; a kernel keeps 4 bytes a head
+      in place of c·H·S
 
     After the layers: the final norm's input and output and float32 logits,
     2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and
@@ -152,6 +180,9 @@ def activation_bytes_per_token(
     """
     heads, kv_heads = config.num_heads, config.num_kv_heads
     mlp = config.mlp_dim * (2 if config.gated else 1)
+    weights = seq_len * square_fraction(seq_len, form)
+    if attention != "xla":
+        weights = _STATISTIC_BYTES / compute_bytes
     stream, whole, shared = {
         "full": (1, 0, 0),
         "dots": (2, 0, config.head_dim * (heads + 2 * kv_heads) + mlp),
@@ -161,7 +192,7 @@ def activation_bytes_per_token(
             config.head_dim * 2 * (heads + kv_heads * copies_of_keys(seq_len, form))
             + mlp
             + config.mlp_dim
-            + heads * seq_len * square_fraction(seq_len, form),
+            + heads * weights,
         ),
     }[remat]
     shards = 1 if residual == "replicated" else tensor

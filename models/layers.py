@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from models.config import Activation
+from models.config import AttentionKernel
 from models.config import MatmulForm
 from models.config import ModelConfig
 from models.config import Remat
@@ -47,15 +48,35 @@ class Computation:
     param_dtype: str
     compute_dtype: str
     matmul_form: MatmulForm
+    attention: AttentionKernel
     rules: Rules
 
     def constrain(self, x: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
         """Returns `x` laid over the current mesh by the rules; as it is without one."""
         if jax.sharding.get_abstract_mesh().empty:
             return x
-        rules = dict(self.rules)
-        spec = jax.P(*(rules[axis] for axis in logical_axes))
-        return jax.lax.with_sharding_constraint(x, spec)
+        return jax.lax.with_sharding_constraint(x, self._spec(logical_axes))
+
+    def on_each_device(
+        self,
+        function: Callable[..., jax.Array],
+        axes_in: Sequence[Sequence[str]],
+        axes_out: Sequence[str],
+    ) -> Callable[..., jax.Array]:
+        """Returns `function`, which each device of the current mesh runs on its parts.
+
+        For kernels, which no compiler can divide. Takes and returns arrays with these
+        logical axes; without a mesh it is `function` itself.
+        """
+        if jax.sharding.get_abstract_mesh().empty:
+            return function
+        return jax.shard_map(
+            function,
+            in_specs=tuple(map(self._spec, axes_in)),
+            out_specs=self._spec(axes_out),
+            # A kernel does not say over which axes its results vary.
+            check_vma=False,
+        )
 
     def keeping_inputs(self, function: Callable[..., jax.Array]) -> Callable[..., Any]:
         """Returns `function`, whose inputs are all that the backward pass keeps of it.
@@ -68,6 +89,10 @@ class Computation:
         if self.remat != "none":
             return function
         return jax.checkpoint(function, prevent_cse=False)
+
+    def _spec(self, logical_axes: Sequence[str]) -> jax.P:
+        rules = dict(self.rules)
+        return jax.P(*(rules[axis] for axis in logical_axes))
 
     def gathered(self, param: jax.Array, logical_axes: Sequence[str]) -> jax.Array:
         """Returns a parameter in the compute dtype and whole along `embed`.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from models.attention import Attention
+from models.config import AttentionKernel
 from models.config import DType
 from models.config import Layers
 from models.config import MatmulForm
@@ -27,6 +28,9 @@ RESIDUAL = ("batch", "residual_seq", "residual_embed")
 """Logical axes of the residual stream."""
 
 _POLICIES = {
+    # Of a kernel it keeps nothing, as MaxText's `minimal`: to run the forward kernel
+    # again costs 2/9 of attention, and its output is as large as what a layer keeps
+    # of queries.
     "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
     "full": jax.checkpoint_policies.nothing_saveable,
 }
@@ -78,12 +82,14 @@ class Transformer(nnx.Module):
         param_dtype: DType = "float32",
         compute_dtype: DType = "bfloat16",
         matmul_form: MatmulForm = "plain",
+        attention: AttentionKernel = "xla",
     ):
         computation = Computation(
             remat="none",
             param_dtype=param_dtype,
             compute_dtype=compute_dtype,
             matmul_form=matmul_form,
+            attention=attention,
             rules=tuple((name, tuple(axes)) for name, axes in rules.items()),
         )
         embed = (("embed", config.embed_dim),)

@@ -72,7 +72,11 @@ def cost(point: Point) -> Cost:
         * training_flops_per_token(config, point.seq_len, causal=False),
         executed_flops=per_device
         * executed_flops_per_token(
-            config, point.seq_len, remat=point.remat, form=_form(point)
+            config,
+            point.seq_len,
+            remat=point.remat,
+            form=_form(point),
+            attention=point.attention,
         ),
         hbm_bytes=_hbm_bytes(point),
         arguments_bytes=state_bytes(point)
@@ -134,6 +138,7 @@ def _activation_bytes(point: Point) -> float:
         tensor=point.mesh.size("tensor"),
         residual=point.residual,
         form=_form(point),
+        attention=point.attention,
     )
     return per_token * _local_tokens(point) / point.accumulation
 

@@ -34,6 +34,7 @@ from scaling.hlo.rates import price_on
 from scaling.hlo.rates import rates_of
 from scaling.hlo.timeline import Timeline
 from scaling.hlo.timeline import timeline
+from scaling.kernel_prices import kernel_prices
 from scaling.measurement import CompiledProgram
 from scaling.placement import spans
 from scaling.point import Point
@@ -105,7 +106,8 @@ def compiled_prediction(
     sentence, where something that matters in the text cannot be read exactly.
     """
     module = parse(text)
-    amounts = account_of_module(module, point.mesh)
+    prices = kernel_prices(point)
+    amounts = account_of_module(module, point.mesh, prices)
     expected = cost(point)
     band = _band(point, module, chip)
     step_time_s = None if band is None else band.step_time_s
@@ -140,10 +142,11 @@ def _band(point: Point, module: Module, chip: Chip) -> _Band | None:
     if _lacks_figures(point, chip):
         return None
     price = price_on(chip, point.mesh, spans(point, chip))
+    kernels = kernel_prices(point)
     fast = rates_of(chip, point.compute_dtype, estimates=False)
     return _Band(
-        timeline(module, point.mesh, fast, price),
-        timeline(module, point.mesh, _slow(point, chip, fast), price),
+        timeline(module, point.mesh, fast, price, kernels),
+        timeline(module, point.mesh, _slow(point, chip, fast), price, kernels),
     )
 
 

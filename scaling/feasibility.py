@@ -22,14 +22,18 @@ from meshes.spec import MeshSpec
 from meshes.targets import target
 from models.config import ModelConfig
 from models.counts import parameter_shapes
+from models.kernels import PLATFORM
+from models.kernels import splash_block
 from models.presets import MODELS
 from scaling.analytic import cost
 from scaling.point import Point
 
 AXES_AT_WORK: tuple[Axis, ...] = ("data", "fsdp", "tensor")
+CUDNN_MAX_HEAD_DIM = 128
+"""On all GPUs; JAX takes 256 where a Hopper GPU or a later one is attached."""
 
 
-Obstacle = Literal["axis", "slice", "dim", "batch", "sequence"]
+Obstacle = Literal["axis", "slice", "dim", "batch", "sequence", "kernel"]
 """What of a point is in the way."""
 
 
@@ -53,6 +57,7 @@ def refusal(point: Point) -> Refusal | None:
         ("batch", _batch_that_does_not_divide),
         ("dim", _residual_that_does_not_divide),
         ("sequence", _sequence_beyond_positions),
+        ("kernel", _kernel_that_is_not_served),
     )
     return next(
         (Refusal(name, reason) for name, check in checks if (reason := check(point))),
@@ -224,6 +229,37 @@ def _sequence_beyond_positions(point: Point) -> str | None:
         f"seq_len {point.seq_len} is beyond the {config.max_seq_len} learned positions "
         f"of {point.model}; use at most {config.max_seq_len}"
     )
+
+
+def _kernel_that_is_not_served(point: Point) -> str | None:
+    if point.attention == "xla":
+        return None
+    platform = hardware.chip(point.chip).platform
+    if platform != PLATFORM[point.attention]:
+        serving = [kernel for kernel in PLATFORM if PLATFORM[kernel] == platform]
+        return (
+            f"attention {point.attention!r} runs on {PLATFORM[point.attention]} and "
+            f"{point.chip} is {platform}; use {' or '.join(['xla', *serving])}"
+        )
+    if point.attention == "splash":
+        return _complaint(lambda: splash_block(point.seq_len))
+    return _cudnn(point)
+
+
+def _cudnn(point: Point) -> str | None:
+    if point.compute_dtype != "bfloat16":
+        return (
+            f"cuDNN attention computes in bfloat16 and compute_dtype is "
+            f"{point.compute_dtype}; use compute_dtype bfloat16 or attention xla"
+        )
+    head_dim = MODELS[point.model].head_dim
+    if head_dim % 8 or head_dim > CUDNN_MAX_HEAD_DIM:
+        return (
+            f"cuDNN attention takes a head_dim that is a multiple of 8 up to "
+            f"{CUDNN_MAX_HEAD_DIM}, and that of {point.model} is {head_dim}; use "
+            "attention xla"
+        )
+    return None
 
 
 def _complaint(check: Callable[[], object]) -> str | None:

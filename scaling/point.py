@@ -10,6 +10,7 @@ from pydantic import NonNegativeInt
 from pydantic import PositiveInt
 
 from meshes.spec import MeshSpec
+from models.config import AttentionKernel
 from models.config import DType
 from models.config import Layers
 from models.config import Remat
@@ -43,6 +44,8 @@ class Point(BaseModel):
     accumulation: PositiveInt = 1
     """Micro-batches whose gradients are summed before one optimizer step."""
     remat: Remat = "none"
+    attention: AttentionKernel = "xla"
+    """`splash` is served on TPU alone and `cudnn` on GPU."""
     layers: Layers = "scanned"
     residual: Residual = "replicated"
     """How the residual stream lies over `tensor`: whole on each of its devices, or

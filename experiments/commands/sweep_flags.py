@@ -53,5 +53,5 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         metavar="FIELD=VALUE",
-        help="any field of a point: remat=full, layers=unrolled, data=synthetic, …",
+        help="any field of a point: remat=full, attention=splash, data=synthetic, …",
     )

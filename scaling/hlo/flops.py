@@ -17,8 +17,8 @@ from scaling.hlo.module import Computation
 from scaling.hlo.module import Instruction
 from scaling.hlo.module import Module
 
-Price = Callable[[Computation, Instruction], float]
-"""Returns the FLOPs of one execution of a custom call."""
+Price = Callable[[Computation, Instruction], float | None]
+"""Returns the FLOPs of one execution of a custom call, None where it is another's."""
 
 NO_WORK = frozenset(
     (

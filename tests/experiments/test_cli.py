@@ -172,7 +172,11 @@ def test_mistakes_are_one_sentence_on_stderr(scaling, arguments, words):
         ),
         (
             ("--mesh", "1/1", "--batch", "8", "--set", "remat=all"),
-            ("remat 'all'", "'none', 'dots' or 'full'"),
+            ("remat 'all'", "none, dots, full"),
+        ),
+        (
+            ("--mesh", "1/1", "--batch", "8", "--set", "attention=spalsh"),
+            ("attention 'spalsh'", "xla, splash, cudnn", "did you mean 'splash'?"),
         ),
         (
             ("--mesh", "1/1", "--batch", "8", "--set", "seed=1", "--set", "seed=2"),

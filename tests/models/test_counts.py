@@ -12,6 +12,7 @@ from models.counts import num_non_embedding_parameters
 from models.counts import num_parameters
 from models.counts import parameter_shapes
 from models.counts import training_flops_per_token
+from models.kernels import splash_block
 from models.presets import MODELS
 
 LLAMA2_7B = MODELS["llama2-7b"]
@@ -98,6 +99,46 @@ def test_executed_flops_by_hand():
     assert executed["none"] == training
     assert executed["dots"] == training + 32 * LLAMA2_7B_ATTENTION
     assert executed["full"] == training + 32 * (block - last_matmul)
+
+
+def test_kernels_leave_out_what_is_masked_and_multiply_more_backward():
+    def executed(remat: str, attention: str) -> float:
+        return executed_flops_per_token(
+            LLAMA2_7B, 4_096, remat=remat, attention=attention
+        )
+
+    without = 3 * (32 * 2 * LLAMA2_7B_KERNELS + 2 * LLAMA2_7B_HEAD)
+    # Of 8 by 8 blocks of 512 those on and below the diagonal, 36 of 64. Two products
+    # forward, three for queries and four for keys and values backward.
+    splash = LLAMA2_7B_ATTENTION / 2 * 36 / 64
+    assert executed("none", "splash") == without + 32 * 9 * splash
+    assert executed("dots", "splash") == without + 32 * 11 * splash
+    # Of 4096 by 4096 pairs those with no later key; two products forward, five back.
+    cudnn = LLAMA2_7B_ATTENTION / 2 * 4_097 / (2 * 4_096)
+    assert executed("none", "cudnn") == without + 32 * 7 * cudnn
+    assert executed("full", "cudnn") == executed("none", "cudnn") + 32 * (
+        2 * LLAMA2_7B_KERNELS + 2 * cudnn - 2 * 4_096 * 11_008
+    )
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "block"), [(128, 128), (256, 256), (640, 128), (768, 384), (2048, 512)]
+)
+def test_splash_takes_blocks_that_divide_the_sequence(seq_len, block):
+    assert splash_block(seq_len) == block
+
+
+@pytest.mark.parametrize("attention", ["splash", "cudnn"])
+def test_kernels_keep_a_float_a_query_in_place_of_the_weights(attention):
+    def kept(remat: str, attention: str) -> float:
+        return activation_bytes_per_token(
+            LLAMA2_7B, 4_096, remat=remat, compute_bytes=2, attention=attention
+        )
+
+    saved = kept("none", "xla") - kept("none", attention)
+    assert saved == 32 * 32 * (2 * 4_096 - 4)
+    for remat in ("dots", "full"):
+        assert kept(remat, "xla") == kept(remat, attention)
 
 
 def test_activation_bytes_by_hand():

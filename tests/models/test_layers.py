@@ -22,6 +22,7 @@ FLOAT32 = Computation(
     param_dtype="float32",
     compute_dtype="float32",
     matmul_form="plain",
+    attention="xla",
     rules=tuple(RULES.items()),
 )
 BFLOAT16 = dataclasses.replace(FLOAT32, compute_dtype="bfloat16")

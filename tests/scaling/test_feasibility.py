@@ -156,6 +156,52 @@ def test_learned_positions_end_where_their_table_does():
     assert why_infeasible(point(chip="cpu", seq_len=8192)) is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"chip": "cpu", "attention": "splash"},
+            "attention 'splash' runs on tpu and cpu is cpu; use xla",
+        ),
+        (
+            {"chip": "h100-sxm", "attention": "splash"},
+            "attention 'splash' runs on tpu and h100-sxm is gpu; use xla or cudnn",
+        ),
+        (
+            {"attention": "cudnn"},
+            "attention 'cudnn' runs on gpu and v5e is tpu; use xla or splash",
+        ),
+        (
+            {"attention": "splash", "seq_len": 1000},
+            "seq_len 1000 is not a multiple of 128, which splash attention needs; "
+            "nearest seq_len: 896 or 1024",
+        ),
+        (
+            {"attention": "splash", "seq_len": 64},
+            "seq_len 64 is not a multiple of 128, which splash attention needs; "
+            "nearest seq_len: 128",
+        ),
+        (
+            {"chip": "h100-sxm", "attention": "cudnn", "compute_dtype": "float32"},
+            "cuDNN attention computes in bfloat16 and compute_dtype is float32; use "
+            "compute_dtype bfloat16 or attention xla",
+        ),
+        (
+            {"chip": "h100-sxm", "attention": "cudnn", "model": "gemma-7b"},
+            "cuDNN attention takes a head_dim that is a multiple of 8 up to 128, and "
+            "that of gemma-7b is 256; use attention xla",
+        ),
+    ],
+)
+def test_a_kernel_that_is_not_served_is_refused(changes, reason):
+    assert why_infeasible(point(**changes)) == reason
+
+
+def test_kernels_run_where_they_are_served():
+    assert why_infeasible(point(attention="splash", slice_shape=(1, 1))) is None
+    assert why_infeasible(point(chip="h100-sxm", attention="cudnn")) is None
+
+
 def test_a_cpu_has_no_slice():
     reason = why_infeasible(point(model="tiny", chip="cpu", slice_shape=(2,)))
     assert reason == "chip cpu has no slices, and the point gives one"

@@ -51,6 +51,7 @@ def test_every_field_that_differs_changes_the_id():
         "slice_shape": (2, 2),
         "accumulation": 2,
         "remat": "full",
+        "attention": "splash",
         "layers": "unrolled",
         "residual": "seq",
         "param_dtype": "bfloat16",

@@ -142,6 +142,19 @@ def test_what_is_fused_counts_as_often_as_it_is_used(program):
     assert flops(program, entry, FUSED) == 2 * 2 * (2 * 4**3)
 
 
+def test_a_target_of_several_kernels_is_priced_for_those_that_are_known(program):
+    entry = """  %p = bf16[4,8]{1,0} parameter(0)
+  %known = bf16[4,8]{1,0} custom-call(%p), custom_call_target="tpu_custom_call"
+  ROOT %k = bf16[4,8]{1,0} custom-call(%known), custom_call_target="tpu_custom_call\""""
+
+    def price(computation, it):
+        return 7.0 if it.name == "known" else None
+
+    found = work(program(entry), tpu_custom_call=price)
+    assert found.flops == 7
+    assert [call.flops for call in found.custom_calls] == [7, None]
+
+
 def test_custom_calls_are_listed_and_priced_by_those_who_know(program):
     entry = """\
   %p = bf16[4,8]{1,0} parameter(0)
