@@ -11,6 +11,8 @@ import functools
 import math
 from collections.abc import Iterator
 
+from models.attention_kernels import computed_fraction
+from models.attention_kernels import products
 from models.blocks import copies_of_keys
 from models.blocks import square_fraction
 from models.config import AttentionKernel
@@ -18,8 +20,6 @@ from models.config import MatmulForm
 from models.config import ModelConfig
 from models.config import Remat
 from models.config import Residual
-from models.kernels import computed_fraction
-from models.kernels import products
 
 _STATISTIC_BYTES = 4
 """What a kernel keeps of each query and head, the logarithm of a sum, is float32."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from models.kernels import splash_block
+from models.attention_kernels import splash_block
 
 
 def attend(

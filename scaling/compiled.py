@@ -7,11 +7,13 @@ once with rooflines alone and once with the compiler's own estimates of cycles:
     high = the walk in which products take at least the cycles that the compiler expects
     step = √(low · high)                  the middle on a logarithmic scale
 
-Where the compiler estimates no cycles (GPU), the walk at 0.4 of the peak is the high
-end, as in `scaling.predict`.
+Where the compiler estimates no cycles (attention kernels, and all on GPU), 0.4 of the
+peak is the high end, as in `scaling.predict`.
 """
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -26,6 +28,7 @@ from scaling.hlo.accounting import Accounting
 from scaling.hlo.accounting import account_of_module
 from scaling.hlo.crosscheck import Difference
 from scaling.hlo.crosscheck import compare
+from scaling.hlo.flops import Price
 from scaling.hlo.module import Module
 from scaling.hlo.module import parse
 from scaling.hlo.rates import CYCLES_PER_S
@@ -109,7 +112,7 @@ def compiled_prediction(
     prices = kernel_prices(point)
     amounts = account_of_module(module, point.mesh, prices)
     expected = cost(point)
-    band = _band(point, module, chip)
+    band = _band(point, module, chip, prices)
     step_time_s = None if band is None else band.step_time_s
     exposed_s = None if band is None else band.exposed_s
     peak = chip.peak_flops_per_s_per_device(point.compute_dtype)
@@ -137,22 +140,24 @@ def compiled_prediction(
     )
 
 
-def _band(point: Point, module: Module, chip: Chip) -> _Band | None:
+def _band(
+    point: Point, module: Module, chip: Chip, prices: Mapping[str, Price]
+) -> _Band | None:
     """Returns the walks at both ends, or None where the chip lacks a figure."""
     if _lacks_figures(point, chip):
         return None
     price = price_on(chip, point.mesh, spans(point, chip))
-    kernels = kernel_prices(point)
     fast = rates_of(chip, point.compute_dtype, estimates=False)
     return _Band(
-        timeline(module, point.mesh, fast, price, kernels),
-        timeline(module, point.mesh, _slow(point, chip, fast), price, kernels),
+        timeline(module, point.mesh, fast, price, prices),
+        timeline(module, point.mesh, _slow(point, chip, fast), price, prices),
     )
 
 
 def _slow(point: Point, chip: Chip, fast: Rates) -> Rates:
     if chip.name in CYCLES_PER_S:
-        return rates_of(chip, point.compute_dtype, estimates=True)
+        rates = rates_of(chip, point.compute_dtype, estimates=True)
+        return dataclasses.replace(rates, kernel_fraction=PESSIMISTIC_FRACTION)
     return Rates(
         flops_per_s=PESSIMISTIC_FRACTION * fast.flops_per_s,
         hbm_bytes_per_s=fast.hbm_bytes_per_s,

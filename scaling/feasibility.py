@@ -20,10 +20,10 @@ from meshes.spec import Axis
 from meshes.spec import AxisSizes
 from meshes.spec import MeshSpec
 from meshes.targets import target
+from models.attention_kernels import SERVED_ON
+from models.attention_kernels import splash_block
 from models.config import ModelConfig
 from models.counts import parameter_shapes
-from models.kernels import PLATFORM
-from models.kernels import splash_block
 from models.presets import MODELS
 from scaling.analytic import cost
 from scaling.point import Point
@@ -235,11 +235,11 @@ def _kernel_that_is_not_served(point: Point) -> str | None:
     if point.attention == "xla":
         return None
     platform = hardware.chip(point.chip).platform
-    if platform != PLATFORM[point.attention]:
-        serving = [kernel for kernel in PLATFORM if PLATFORM[kernel] == platform]
+    if platform != SERVED_ON[point.attention]:
+        serving = [kernel for kernel in SERVED_ON if SERVED_ON[kernel] == platform]
         return (
-            f"attention {point.attention!r} runs on {PLATFORM[point.attention]} and "
-            f"{point.chip} is {platform}; use {' or '.join(['xla', *serving])}"
+            f"attention {point.attention!r} runs on {SERVED_ON[point.attention]} only "
+            f"and the chip is {point.chip}; use {' or '.join(['xla', *serving])}"
         )
     if point.attention == "splash":
         return _complaint(lambda: splash_block(point.seq_len))

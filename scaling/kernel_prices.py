@@ -7,8 +7,8 @@ how often the program runs which kernel is still read from the program.
 import re
 from collections.abc import Mapping
 
+from models.attention_kernels import PRODUCTS
 from models.counts import attention_product_flops_per_token
-from models.kernels import PRODUCTS
 from models.presets import MODELS
 from scaling.hlo.flops import Price
 from scaling.hlo.module import Computation

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from models.attention_kernels import splash_block
 from models.counts import activation_bytes_per_token
 from models.counts import executed_flops_per_token
 from models.counts import forward_flops_per_token
@@ -12,7 +13,6 @@ from models.counts import num_non_embedding_parameters
 from models.counts import num_parameters
 from models.counts import parameter_shapes
 from models.counts import training_flops_per_token
-from models.kernels import splash_block
 from models.presets import MODELS
 
 LLAMA2_7B = MODELS["llama2-7b"]

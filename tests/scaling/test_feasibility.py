@@ -161,15 +161,16 @@ def test_learned_positions_end_where_their_table_does():
     [
         (
             {"chip": "cpu", "attention": "splash"},
-            "attention 'splash' runs on tpu and cpu is cpu; use xla",
+            "attention 'splash' runs on tpu only and the chip is cpu; use xla",
         ),
         (
             {"chip": "h100-sxm", "attention": "splash"},
-            "attention 'splash' runs on tpu and h100-sxm is gpu; use xla or cudnn",
+            "attention 'splash' runs on tpu only and the chip is h100-sxm; "
+            "use xla or cudnn",
         ),
         (
             {"attention": "cudnn"},
-            "attention 'cudnn' runs on gpu and v5e is tpu; use xla or splash",
+            "attention 'cudnn' runs on gpu only and the chip is v5e; use xla or splash",
         ),
         (
             {"attention": "splash", "seq_len": 1000},

@@ -1,4 +1,4 @@
-"""Kernels: what attention kernels compute and keep, in closed form.
+"""Attention kernels: what they compute, in closed form.
 
 A compiler shows a kernel as a call and knows nothing of its work. A product is one of
 the matrix products between queries or their gradients and keys or values: 2·S·H·h FLOPs
@@ -11,7 +11,7 @@ from models.blocks import square_fraction
 from models.config import AttentionKernel
 from models.config import MatmulForm
 
-PLATFORM: Mapping[AttentionKernel, str] = {"splash": "tpu", "cudnn": "gpu"}
+SERVED_ON: Mapping[AttentionKernel, str] = {"splash": "tpu", "cudnn": "gpu"}
 """Where a kernel runs, as JAX names it; plain operations run everywhere."""
 
 PRODUCTS: Mapping[AttentionKernel, Mapping[str, int]] = {
