@@ -7,6 +7,7 @@ combination is a point; `--set FIELD=VALUE` reaches any other field of Point.
 import argparse
 import itertools
 import math
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 from typing import Literal
@@ -24,6 +25,7 @@ from experiments.sweep import grid
 from experiments.sweep import load_sweep
 from experiments.sweep import parse_chip
 from experiments.sweep import sentence
+from experiments.sweep import with_slice
 from meshes import hardware
 from models.presets import model
 from scaling.feasibility import slice_mismatch
@@ -70,6 +72,59 @@ def sweep_from(args: argparse.Namespace) -> Sweep:
     return load_sweep(args.sweep)
 
 
+def searched_from(args: argparse.Namespace) -> tuple[Point, frozenset[str]]:
+    """Returns what a search keeps, as a point on one device, and the fields set.
+
+    Raises ValueError with one sentence.
+    """
+    if args.sweep is not None:
+        raise ValueError(
+            f"SWEEP {args.sweep!r} and --search are both given; a search is of one "
+            "--model, --chip and --batch"
+        )
+    settings = _settings(args.set or ())
+    fixed = frozenset(settings)
+    values = _values(args, settings)
+    if values["mesh"]:
+        raise ValueError(
+            f"--mesh {values['mesh'][0]} and --search are both given; a search tries "
+            "every mesh"
+        )
+    _check_given(values, ("model", "chip", "batch"))
+    for flag, texts in values.items():
+        if len(texts) > 1 and flag != "set":
+            raise ValueError(
+                f"--{flag} is given {len(texts)} times: {', '.join(texts)}; a search "
+                "is of one"
+            )
+    try:
+        return _searched(values, settings, whole(args.devices, "devices")), fixed
+    except ValidationError as error:
+        raise ValueError(sentence(error)) from error
+
+
+def _searched(
+    values: dict[str, list[str]], settings: dict[str, str], num_devices: int
+) -> Point:
+    name, slice_shape = parse_chip(values["chip"][0])
+    fields: dict[str, Any] = {
+        "model": values["model"][0],
+        "chip": name,
+        "slice_shape": slice_shape,
+        "mesh": "1/1",
+        "seq_len": model(values["model"][0]).max_seq_len,
+        "regime": "weak" if values["batch_per_device"] else "strong",
+    }
+    for size in _sizes(values, "batch"):
+        fields["global_batch_size"] = size
+    for size in _sizes(values, "batch_per_device"):
+        fields["global_batch_size"] = size * num_devices
+    for size in _sizes(values, "seq_len"):
+        fields["seq_len"] = size
+    point = Point.model_validate(fields | settings)
+    return point if slice_shape is None else with_slice(point)
+
+
 def chip_files(args: argparse.Namespace) -> tuple[str, ...]:
     """Returns the values of `--chip` that are files, as `scaling calibrate` writes."""
     return tuple(text for text in args.chip or () if text.endswith(".json"))
@@ -86,19 +141,24 @@ def _adhoc(args: argparse.Namespace) -> Sweep:
 def _points(args: argparse.Namespace) -> tuple[Point, ...]:
     settings = _settings(args.set or ())
     values = _values(args, settings)
+    _check_given(values, _NEEDED)
+    points = itertools.chain.from_iterable(
+        _points_of_model(name, values, settings) for name in values["model"]
+    )
+    return tuple(dict.fromkeys(_slice_agrees(point) for point in points))
+
+
+def _check_given(values: dict[str, list[str]], needed: Iterable[str]) -> None:
+    """Raises ValueError where a needed flag is missing, or both batches are given."""
     if values["batch"] and values["batch_per_device"]:
         raise ValueError(
             f"--batch {values['batch'][0]} and --batch_per_device "
             f"{values['batch_per_device'][0]} are both given; the first is strong "
             "scaling and the second weak, use one"
         )
-    for flag, example in _NEEDED.items():
+    for flag in needed:
         if not values[flag] and not (flag == "batch" and values["batch_per_device"]):
-            raise ValueError(f"--{flag} is missing; write for example {example}")
-    points = itertools.chain.from_iterable(
-        _points_of_model(name, values, settings) for name in values["model"]
-    )
-    return tuple(dict.fromkeys(_slice_agrees(point) for point in points))
+            raise ValueError(f"--{flag} is missing; write for example {_NEEDED[flag]}")
 
 
 def _points_of_model(

@@ -131,12 +131,17 @@ def _tpu_slice(point: Point, chip: Chip) -> str | None:
             lambda: topology.squarest_slice(chip, topology.num_chips(chip, devices))
         )
     shape = point.slice_shape
-    if complaint := _complaint(lambda: topology.check_slice(chip, shape)):
+    if complaint := _no_such_slice(chip.name, shape):
         return complaint
     available = math.prod(shape) * chip.devices_per_chip
     if available == devices:
         return None
     return slice_mismatch(point, available)
+
+
+@functools.lru_cache(maxsize=256)
+def _no_such_slice(name: str, shape: tuple[int, ...]) -> str | None:
+    return _complaint(lambda: topology.check_slice(hardware.chip(name), shape))
 
 
 def slice_mismatch(point: Point, available: int) -> str:

@@ -6,6 +6,7 @@ as many as it can, for bandwidth. An axis for which there are none is cut out of
 dims and moves along parts of them.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from meshes import topology
 from meshes.chip import Chip
 from meshes.spec import Axis
+from meshes.spec import AxisSizes
 from scaling.point import Point
 
 
@@ -32,21 +34,36 @@ CUT_OUT = Span(num_dims=1, closed=False)
 
 def spans(point: Point, chip: Chip) -> dict[Axis, Span]:
     """Returns the span of every ici axis of a point that has a slice shape."""
+    rings = topology.wraps(chip, point.slice_shape or ())
+    return {
+        axis: Span(len(taken), all(rings[dim] for dim in taken)) if taken else CUT_OUT
+        for axis, taken in dims(point, chip).items()
+    }
+
+
+def dims(point: Point, chip: Chip) -> dict[Axis, tuple[int, ...]]:
+    """Returns the torus dims, from 0, that each ici axis takes; () where cut out."""
     shape = point.slice_shape or ()
-    rings = topology.wraps(chip, shape)
+    return dict(_taken(point.mesh.ici, shape, chip.devices_per_chip))
+
+
+# A search asks for a mesh under many policies.
+@functools.lru_cache(maxsize=256)
+def _taken(
+    sizes: AxisSizes, shape: tuple[int, ...], devices_per_chip: int
+) -> tuple[tuple[Axis, tuple[int, ...]], ...]:
     free = list(range(len(shape)))
-    found: dict[Axis, Span] = {}
-    for axis, size in reversed(point.mesh.ici):
+    found: list[tuple[Axis, tuple[int, ...]]] = []
+    for axis, size in reversed(sizes):
         taken = _dims_of(size, shape, free) or _dims_of(
             # The devices of one chip are the innermost neighbours.
-            size / chip.devices_per_chip,
+            size / devices_per_chip,
             shape,
             free,
         )
         free = [dim for dim in free if dim not in taken]
-        closed = all(rings[dim] for dim in taken)
-        found[axis] = Span(len(taken), closed) if taken else CUT_OUT
-    return found
+        found.append((axis, taken))
+    return tuple(found)
 
 
 def _dims_of(size: float, shape: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:

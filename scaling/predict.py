@@ -15,6 +15,8 @@ arXiv 2407.21783).
 """
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from pydantic import BaseModel
 from pydantic import ConfigDict
@@ -109,15 +111,33 @@ def _times_s(point: Point, chip: Chip, amounts: Cost) -> dict[str, float] | None
         "ici": 0.0,
         "dcn": 0.0,
     }
+    for timed in timed_collectives(point, chip, amounts):
+        if timed.seconds is None:
+            return None
+        times[timed.collective.network] += timed.seconds
+    return times
+
+
+class TimedCollective(NamedTuple):
+    """A collective of a step, and what it takes alone at full rate."""
+
+    collective: Collective
+    seconds: float | None
+    """Of all its executions; None where the network's bandwidth is unknown."""
+
+
+def timed_collectives(
+    point: Point, chip: Chip, amounts: Cost
+) -> Iterator[TimedCollective]:
+    """Yields the collectives of a step of `point`, whose cost is `amounts`."""
     placed = spans(point, chip)
     for collective in amounts.collectives:
+        seconds = None
         # Asked first, so that every other mistake in a collective comes out.
-        if collective.group_size > 1 and not _has_rate(chip, collective.network):
-            return None
-        span = placed.get(collective.axes[0], CUT_OUT)
-        one = _collective_s(collective, chip, span)
-        times[collective.network] += collective.count * one
-    return times
+        if collective.group_size == 1 or _has_rate(chip, collective.network):
+            span = placed.get(collective.axes[0], CUT_OUT)
+            seconds = collective.count * _collective_s(collective, chip, span)
+        yield TimedCollective(collective, seconds)
 
 
 def _has_rate(chip: Chip, network: Network) -> bool:

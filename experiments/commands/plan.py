@@ -24,6 +24,9 @@ examples:
   scaling plan --model llama3-8b --chip v5p:4x4x8 --mesh 1/fsdp=128 \\
       --batch_per_device 1 --batch_per_device 2 --set remat=full
   scaling plan cpu_quick --chip results/chips/my_host-cpu.json
+  scaling plan --search --model llama3-8b --chip v5p --devices 256 --batch 512
+  scaling plan --search --model llama3-8b --chip v5e --devices 64 --batch 64 \\
+      --seq_len 4096 --slices 1 --slices 2 --set remat=full --confirm 3
 """
 
 
@@ -37,10 +40,89 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="results folder, for this host's calibration (default: results)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
+    _add_search(parser)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "the best mesh, and why",
+        "--search tries every mesh, slice shape and policy (remat, accumulation,\n"
+        "residual, layers; --set fixes one) for one --model, --chip and --batch",
+    )
+    add = group.add_argument
+    add("--search", action="store_true", help="rank all meshes of --devices")
+    add("--devices", metavar="N", help="JAX devices over all slices")
+    add(
+        "--slices",
+        action="append",
+        default=[],
+        metavar="N",
+        help="slices to make of them; repeats (default: every number there is)",
+    )
+    add(
+        "--confirm",
+        metavar="K",
+        help="compile the K fastest meshes, as `scaling compile` does: a minute or "
+        "so each, stored in --results (default: none)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan and returns the exit code."""
+    with user_mistakes():
+        _check_flags(args)
+    return _search(args) if args.search else _plan(args)
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    if args.search and args.devices is None:
+        raise ValueError("--search needs --devices; write for example --devices 256")
+    for flag in ("devices", "slices", "confirm"):
+        if getattr(args, flag) and not args.search:
+            raise ValueError(f"--{flag} is a flag of --search; give that too")
+
+
+def _search(args: argparse.Namespace) -> int:
+    from experiments.calibrated import chips_of
+    from experiments.commands.run_flags import stopped_by_others
+    from experiments.given import whole
+    from experiments.point_flags import ADHOC
+    from experiments.point_flags import chip_files
+    from experiments.point_flags import searched_from
+    from experiments.search import chosen_splits
+    from experiments.search import confirmed
+    from experiments.search import document
+    from experiments.search import found_on
+    from experiments.search_text import print_found
+    from experiments.sweep import Sweep
+
+    with user_mistakes():
+        base, fixed = searched_from(args)
+        num_devices = whole(args.devices, "devices")
+        asked = Sweep(name=ADHOC, question="The best mesh.", points=(base,))
+        chips, calibrations = chips_of(asked, args.results, files=chip_files(args))
+        chip = chips[base.chip]
+        numbers = tuple(whole(text, "slices") for text in args.slices)
+        among = chosen_splits(base, chip, num_devices, numbers)
+        for path in calibrations:
+            note(f"calibrated figures of {path}")
+        confirm = whole(args.confirm, "confirm") if args.confirm else 0
+        found = found_on(base, chip, among, fixed)
+    compiled = None
+    if confirm and found.ranked:
+        with stopped_by_others():
+            compiled = confirmed(found, confirm, results=args.results)
+    if args.json:
+        shown = document(base, num_devices, found, compiled)
+        print_json(shown.model_dump(mode="json"))
+    else:
+        print_found(base, num_devices, found, compiled)
+    if not found.ranked:
+        raise UsageError("no mesh fits; see what is refused")
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> int:
     from experiments.calibrated import chips_of
     from experiments.plan import plan
     from experiments.plan import print_plan
