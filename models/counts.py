@@ -159,8 +159,8 @@ def activation_bytes_per_token(
     residual: Residual = "replicated",
     form: MatmulForm = "plain",
     attention: AttentionKernel = "xla",
-) -> float:
-    """Returns the bytes of one token alive when the forward pass has ended.
+) -> dict[str, float]:
+    """Returns the bytes of one token alive when the forward pass has ended, by name.
 
     On a device of a mesh where `tensor` devices share heads, mlp and vocabulary, and
     the residual stream unless it is `replicated`. Per layer, times c, with f = 1 (2
@@ -178,32 +178,32 @@ def activation_bytes_per_token(
     2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and
     gathered kernels, of which unrolled layers may keep one each.
     """
-    heads, kv_heads = config.num_heads, config.num_kv_heads
-    mlp = config.mlp_dim * (2 if config.gated else 1)
-    weights = seq_len * square_fraction(seq_len, form)
+    f = 2 if config.gated else 1
+    copies = copies_of_keys(seq_len, form)
+    kept = seq_len * square_fraction(seq_len, form)
     if attention != "xla":
-        weights = _STATISTIC_BYTES / compute_bytes
-    stream, whole, shared = {
-        "full": (1, 0, 0),
-        "dots": (2, 0, config.head_dim * (heads + 2 * kv_heads) + mlp),
+        kept = _STATISTIC_BYTES / compute_bytes
+    stream, whole, heads, weights, mlp = {
+        "full": (1, 0, 0, 0, 0),
+        "dots": (2, 0, config.num_heads + 2 * config.num_kv_heads, 0, f),
         "none": (
             2,
             2,
-            config.head_dim * 2 * (heads + kv_heads * copies_of_keys(seq_len, form))
-            + mlp
-            + config.mlp_dim
-            + heads * weights,
+            2 * (config.num_heads + config.num_kv_heads * copies),
+            config.num_heads * kept,
+            f + 1,
         ),
     }[remat]
     shards = 1 if residual == "replicated" else tensor
-    layer = compute_bytes * (
-        (stream / shards + whole) * config.embed_dim + shared / tensor
-    )
-    tail = (
-        compute_bytes * (1 / shards + 1) * config.embed_dim
-        + 4 * config.vocab_size / tensor
-    )
-    return config.num_layers * layer + tail
+    layers = config.num_layers * compute_bytes
+    return {
+        "residual stream": layers * (stream / shards + whole) * config.embed_dim,
+        "heads": layers * config.head_dim * heads / tensor,
+        "attention weights": layers * weights / tensor,
+        "mlp": layers * mlp * config.mlp_dim / tensor,
+        "final norm": compute_bytes * (1 / shards + 1) * config.embed_dim,
+        "logits": 4 * config.vocab_size / tensor,
+    }
 
 
 def _axis_sizes(config: ModelConfig) -> dict[str, int]:

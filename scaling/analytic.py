@@ -7,6 +7,9 @@ one that `experiments.train` builds: AdamW, gradients and optimizer state sharde
 their parameters, weights cast to the compute dtype before they travel.
 """
 
+from typing import Literal
+from typing import NamedTuple
+
 from meshes.hardware import chip
 from models.blocks import form_on
 from models.config import MatmulForm
@@ -20,6 +23,7 @@ from scaling.cost import Cost
 from scaling.point import Point
 from scaling.weights import DTYPE_BYTES
 from scaling.weights import kept_weight_bytes
+from scaling.weights import local_arrays
 from scaling.weights import local_elements
 from scaling.weights import weight_bytes
 
@@ -64,6 +68,35 @@ def cost(point: Point) -> Cost:
     )
 
 
+class Held(NamedTuple):
+    """What takes memory of one device when the forward pass has ended."""
+
+    kind: Literal[
+        "parameters", "optimizer", "batch", "gradients", "activations", "weights"
+    ]
+    """`weights` are copies of parameters, cast or gathered."""
+    name: str
+    bytes: float
+
+
+def held(point: Point) -> tuple[Held, ...]:
+    """Returns what adds up to the peak memory of the cost of `point`."""
+    config, param = MODELS[point.model], DTYPE_BYTES[point.param_dtype]
+    parameters = local_elements(config, point.mesh)
+    moments = (ADAMW_ARRAYS - 1) * parameters * param + COUNTER_BYTES
+    return (
+        *(
+            Held("parameters", array.name, param * size)
+            for array, size in local_arrays(config, point.mesh)
+        ),
+        Held("optimizer", "moments of AdamW", moments),
+        Held("batch", "tokens", _tokens_bytes(point)),
+        Held("gradients", "gradients", parameters * _gradient_bytes(point)),
+        *(Held("activations", *each) for each in _activations(point).items()),
+        Held("weights", "copies of weights", kept_weight_bytes(point)),
+    )
+
+
 def state_bytes(point: Point) -> int:
     """Returns the bytes of parameters and optimizer state on one device."""
     parameters = local_elements(MODELS[point.model], point.mesh)
@@ -86,6 +119,10 @@ def _gradient_bytes(point: Point) -> int:
 
 
 def _activation_bytes(point: Point) -> float:
+    return sum(_activations(point).values())
+
+
+def _activations(point: Point) -> dict[str, float]:
     """Returns the bytes saved when the forward pass of one micro-batch has ended."""
     per_token = activation_bytes_per_token(
         MODELS[point.model],
@@ -97,7 +134,8 @@ def _activation_bytes(point: Point) -> float:
         form=_form(point),
         attention=point.attention,
     )
-    return per_token * local_tokens(point) / point.accumulation
+    tokens = local_tokens(point) / point.accumulation
+    return {name: each * tokens for name, each in per_token.items()}
 
 
 def _hbm_bytes(point: Point) -> float:

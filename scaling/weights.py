@@ -6,6 +6,7 @@ dtype, in which it crosses the network.
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 from meshes.rules import shard_shape
@@ -28,7 +29,15 @@ Part = Literal["all", "multiplied", "blocks"]
 @functools.lru_cache(maxsize=_MESHES_KEPT)
 def local_elements(config: ModelConfig, mesh: MeshSpec) -> int:
     """Returns the parameter values that one device holds."""
-    return sum(_shard(array, mesh) * array.count for array in parameter_shapes(config))
+    return sum(size for _, size in local_arrays(config, mesh))
+
+
+def local_arrays(
+    config: ModelConfig, mesh: MeshSpec
+) -> Iterator[tuple[ParameterShape, int]]:
+    """Yields every parameter array and the values of it that one device holds."""
+    for array in parameter_shapes(config):
+        yield array, _shard(array, mesh) * array.count
 
 
 def weight_bytes(point: Point, part: Part) -> float:
@@ -60,10 +69,9 @@ def makes_again(point: Point) -> bool:
 @functools.lru_cache(maxsize=_MESHES_KEPT)
 def _elements_of(part: Part, config: ModelConfig, mesh: MeshSpec) -> int:
     """Returns the values of one device's weights, whole over fsdp."""
-    whole = _without_fsdp(mesh)
     return sum(
-        _shard(array, whole) * array.count
-        for array in parameter_shapes(config)
+        size
+        for array, size in local_arrays(config, _without_fsdp(mesh))
         if _belongs(array.name, part, config)
     )
 

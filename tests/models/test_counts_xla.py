@@ -104,12 +104,14 @@ def test_activation_bytes_are_what_the_forward_pass_keeps(
         for batch in (1, 2, 3)
     )
     assert two - one == three - two
-    counted = activation_bytes_per_token(
-        config,
-        SEQ_LEN,
-        remat=remat,
-        compute_bytes=jnp.dtype(compute_dtype).itemsize,
-        form=matmul_form,
+    counted = sum(
+        activation_bytes_per_token(
+            config,
+            SEQ_LEN,
+            remat=remat,
+            compute_bytes=jnp.dtype(compute_dtype).itemsize,
+            form=matmul_form,
+        ).values()
     )
     assert counted == pytest.approx((two - one) / SEQ_LEN, rel=0.005)
 
