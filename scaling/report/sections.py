@@ -80,11 +80,17 @@ class JudgedRow:
         return f"{lost} [{low} to {quantity.seconds(most)}]"
 
     @property
-    def causes(self) -> str:
-        """Seconds by cause in words, the largest first; those that lose nothing not."""
+    def causes(self) -> tuple[str, ...]:
+        """What the lost time goes to with its seconds, the largest first."""
         found = sorted((self.found.causes or {}).items(), key=lambda each: -each[1])
-        words = [f"{cause} {quantity.seconds(s)}" for cause, s in found if s > 0]
-        return ", ".join(words) or quantity.NOT_MEASURED
+        return tuple(f"{cause} {quantity.seconds(s)}" for cause, s in found if s > 0)
+
+    @property
+    def start(self) -> str:
+        """Mesh of the baseline, of the smallest point where there is none."""
+        points = self.curve.points
+        baselines = (p.mesh for p in points if p.id == self.curve.baseline_id)
+        return next(baselines, points[0].mesh)
 
     @property
     def outcome(self) -> str:

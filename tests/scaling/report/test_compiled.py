@@ -121,10 +121,14 @@ def test_marks_of_both_provenances_share_a_series_and_differ_in_look(findings):
 def test_the_page_says_what_compiled_is_and_shows_its_figures(page):
     assert LOOKS["compiled"].meaning in page
     assert "they are the band of the prediction" in page
-    assert "ici 148 ms, hbm 50 ms" in page
+    assert (
+        '<span class="whole">ici 148 ms</span>, <span class="whole">hbm 50 ms' in page
+    )
     assert '<th class="n">waits for networks</th>' in page
     assert "<th>lost to</th>" in page
-    assert "<td>dcn 200 ms</td>" in page
+    assert '<td><span class="whole">dcn 200 ms</span></td>' in page
+    assert "<code>1/fsdp=16</code>, global batch 64" in page
+    assert "<code>1/fsdp=8</code>, global batch 64" not in page
 
 
 def test_what_the_prediction_does_not_know_is_a_doubt(lab):
