@@ -30,13 +30,13 @@ COLUMNS = (
 """With a blank after each, 77 columns."""
 COMPILED_COLUMNS = (
     ("devices", 7),
-    ("mesh", 14),
+    ("mesh", 17),
     ("step (band)", 20),
     ("efficiency", 17),
     ("MFU", 6),
     ("waits", 6),
 )
-"""`waits` is the part of a step that waits for a network. 76 columns; a point without
+"""`waits` is the part of a step that waits for a network. 79 columns; a point without
 a step says its status instead."""
 LEFT = ("mesh", "status")
 """Columns of words."""
