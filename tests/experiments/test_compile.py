@@ -216,6 +216,25 @@ def test_gpus_are_compiled_for_the_part_of_a_domain_that_the_mesh_uses(
 
 
 @libtpu
+def test_the_real_compiler_leaves_no_kernel_without_a_price(
+    fake: "Fake", tpu: MakePoint
+):
+    point = tpu(
+        "1/fsdp=4",
+        8,
+        slice_shape=(2, 2),
+        seq_len=1024,
+        remat="full",
+        attention="splash",
+    )
+    summary = fake.compile(point, worker_command=None, timeout_s=300)
+    (row,) = compiled_rows(fake.sweep((point,)), summary)
+    assert row.predicted is not None
+    assert row.predicted.unpriced == ()
+    assert "executed_flops" not in [each.name for each in row.predicted.differences]
+
+
+@libtpu
 def test_the_real_compiler_tells_bytes_and_seconds(
     fake: "Fake", tpu: MakePoint, capsys: pytest.CaptureFixture[str]
 ):

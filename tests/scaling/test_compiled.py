@@ -88,6 +88,53 @@ def test_without_estimates_of_cycles_the_slow_end_is_at_a_fraction_of_the_peak(t
     assert found.step_time_high_s < found.step_time_low_s / 0.4
 
 
+@pytest.fixture(scope="module")
+def kernels() -> str:
+    """Returns `SPLASH` by libtpu 0.0.50, without the kernels' own code."""
+    path = GOLDEN / "v5e_tiny_splash.hlo.gz"
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+SPLASH = Point.model_validate(
+    {
+        **POINT.model_dump(),
+        "mesh": "1/fsdp=4",
+        "global_batch_size": 8,
+        "seq_len": 1024,
+        "remat": "dots",
+        "attention": "splash",
+    }
+)
+
+
+def test_kernels_are_priced_by_the_closed_form(kernels):
+    found = compiled_prediction(SPLASH, PROGRAM, kernels, chip("v5e"))
+    assert found.unpriced == ()
+    # Two blocks of 512 by 512 of which one is left out; 2, 3 and 4 products of the
+    # three kernels, and the forward one once more, in each of two layers.
+    product = 2 * 1024 * 4 * 32 * 3 / 4
+    dense = 3 * 2 * (2 * 245_760 + 65_536)
+    assert found.executed_flops == 2048 * (2 * 11 * product + dense)
+    assert [each.name for each in found.differences] == []
+
+
+def test_a_kernel_that_nobody_knows_is_named_and_its_work_missing(kernels):
+    known = compiled_prediction(SPLASH, PROGRAM, kernels, chip("v5e"))
+    text = kernels.replace("splash_mqa_dkv_", "other_")
+    found = compiled_prediction(SPLASH, PROGRAM, text, chip("v5e"))
+    assert found.unpriced == ("tpu_custom_call",)
+    product = 2 * 1024 * 4 * 32 * 3 / 4
+    missing = known.executed_flops - found.executed_flops
+    assert missing == 2048 * 2 * 4 * product
+    (one,) = found.differences
+    assert one.name == "executed_flops"
+    # At the peak on the low end, at 0.4 of it on the high end.
+    low = (known.step_time_low_s or 0) - (found.step_time_low_s or 0)
+    high = (known.step_time_high_s or 0) - (found.step_time_high_s or 0)
+    assert 0 < low <= missing / 197e12
+    assert low < high <= missing / (0.4 * 197e12)
+
+
 def test_a_text_that_is_no_program_is_refused():
     with pytest.raises(ValueError, match="ENTRY"):
         compiled_prediction(POINT, PROGRAM, "HloModule nothing", chip("v5e"))
