@@ -172,7 +172,7 @@ def activation_bytes_per_token(
     - `none`: inputs of matmuls, norms and activations, and the weights of attention,
       4·D + h·(2·H + 2·K) + (f + 1)·F + H·S; the CPU form keeps a part of H·S, and a
       key and a value in every block that meets them; a kernel keeps 4 bytes a head
-      in place of c·H·S
+      in place of c·H·S, and splash its result once more, with heads first, c·h·H
 
     After the layers: the final norm's input and output and float32 logits,
     2·c·D + 4·V. Not in it: what the backward pass needs of one layer at a time, and
@@ -180,9 +180,12 @@ def activation_bytes_per_token(
     """
     f = 2 if config.gated else 1
     copies = copies_of_keys(seq_len, form)
-    kept = seq_len * square_fraction(seq_len, form)
-    if attention != "xla":
-        kept = _STATISTIC_BYTES / compute_bytes
+    statistic = _STATISTIC_BYTES / compute_bytes
+    kept = {
+        "xla": seq_len * square_fraction(seq_len, form),
+        "splash": statistic + config.head_dim,
+        "cudnn": statistic,
+    }[attention]
     stream, whole, heads, weights, mlp = {
         "full": (1, 0, 0, 0, 0),
         "dots": (2, 0, config.num_heads + 2 * config.num_kv_heads, 0, f),
