@@ -3,12 +3,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-fast lint venv venv-test clean
+.PHONY: help demo test test-fast lint test-gpu-compile venv venv-test clean
 
 help:
 	@echo "make demo       measure on this machine where scaling breaks (6 min from nothing)"
 	@echo "make test       lint, types, layer contracts, all tests"
 	@echo "make test-fast  meshes, training step and command line only"
+	@echo "make test-gpu-compile  XLA's GPU compiler, without a GPU: installs 7 GB"
 	@echo "make lint       lint, types, layer contracts"
 	@echo "make clean      remove .venv and caches; results stay"
 
@@ -21,6 +22,10 @@ test: lint
 
 test-fast: venv-test
 	$(BIN)/python -m pytest -m fast
+
+test-gpu-compile:
+	@$(PYTHON) tools/venv.py --extra cuda,test --venv .venv-cuda
+	.venv-cuda/bin/python -m pytest -m gpu_compile
 
 lint: venv-test
 	$(BIN)/ruff format --check .
@@ -36,4 +41,4 @@ venv-test:
 	@$(PYTHON) tools/venv.py --extra test
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-cuda .pytest_cache .ruff_cache .hypothesis .import_linter_cache

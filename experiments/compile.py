@@ -14,17 +14,21 @@ from experiments import attached
 from experiments.attached import WrongPlatformError
 from experiments.event_writer import EventWriter
 from experiments.measure import peak_host_bytes
+from experiments.protocol import DoesNotFitError
 from experiments.protocol import Finished
 from experiments.protocol import Job
 from experiments.train import build_step
 from meshes.build import build_mesh
+from meshes.hardware import chip
 from scaling.measurement import CompiledProgram
+from scaling.point import Point
 
 
 def compile_point(job: Job, events: EventWriter) -> None:
     """Compiles the job's point and reports what the compiler says of it.
 
-    Raises what the compiler raised, its out-of-memory errors among it.
+    Raises what the compiler raised, its out-of-memory errors among it, and
+    DoesNotFitError where it raised none and should have.
     """
     devices = absent.absent_devices(job.point)
     if reason := attached.why_not_chip(job.point.chip, devices):
@@ -36,6 +40,8 @@ def compile_point(job: Job, events: EventWriter) -> None:
     stablehlo = lowered.as_text()
     events.phase_ended("state")
     compiled = lowered.compile()
+    program = _program(compiled, stablehlo)
+    _check_fits(job.point, program)
     text = compiled.as_text()
     assert text is not None
     assert job.hlo_path is not None
@@ -44,7 +50,7 @@ def compile_point(job: Job, events: EventWriter) -> None:
     events.phase_ended("compile")
     events.send(
         Finished(
-            program=_program(compiled, stablehlo),
+            program=program,
             peak_host_bytes=peak_host_bytes(),
         )
     )
@@ -61,6 +67,20 @@ def _program(compiled: Any, stablehlo: str) -> CompiledProgram:
         code_bytes=memory.generated_code_size_in_bytes,
         live_peak_bytes=getattr(memory, "peak_memory_in_bytes", None) or None,
     )
+
+
+def _check_fits(point: Point, program: CompiledProgram) -> None:
+    """Raises DoesNotFitError for what XLA's GPU compiler accepts though too large.
+
+    That compiler only warns. The TPU compiler refuses by a rule of its own, in which
+    not all it lists is alive at once.
+    """
+    of = chip(point.chip)
+    available = of.available_hbm_bytes_per_device
+    if of.platform == "gpu" and available and program.peak_bytes > available:
+        raise DoesNotFitError(
+            needed_bytes=program.peak_bytes, available_bytes=available
+        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -36,6 +36,18 @@ class NoCompilerError(Exception):
     """The compiler for the point's chip is not installed."""
 
 
+class DoesNotFitError(Exception):
+    """A program was compiled, and takes more memory than its device has."""
+
+    def __init__(self, *, needed_bytes: int, available_bytes: int):
+        super().__init__(
+            f"the program takes {needed_bytes / 2**30:.1f} GiB of each device, which "
+            f"has {available_bytes / 2**30:.1f} GiB; the compiler does not refuse it"
+        )
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+
+
 class Timing(BaseModel):
     """How long a run warms up and what it times; the same for all points of a sweep."""
 

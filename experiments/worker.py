@@ -19,6 +19,7 @@ from typing import NoReturn
 _FIRST_LINE_AT_S = time.monotonic()
 
 from experiments.event_writer import EventWriter  # noqa: E402
+from experiments.protocol import DoesNotFitError  # noqa: E402
 from experiments.protocol import Failed  # noqa: E402
 from experiments.protocol import Job  # noqa: E402
 from experiments.protocol import NoCompilerError  # noqa: E402
@@ -76,6 +77,14 @@ def failure(error: Exception, *, after: str | None) -> Failed:
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, WrongPlatformError | NoCompilerError):
         return Failed(status="wrong_platform", reason=" ".join(str(error).split()))
+    if isinstance(error, DoesNotFitError):
+        return Failed(
+            status="out_of_memory",
+            reason=str(error),
+            phase="compile",
+            needed_bytes=error.needed_bytes,
+            available_device_bytes=error.available_bytes,
+        )
     phase = "compile" if after == "state" else "run"
     if memory := out_of_memory(error, phase):
         return Failed(

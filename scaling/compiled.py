@@ -7,8 +7,10 @@ once with rooflines alone and once with the compiler's own estimates of cycles:
     high = the walk in which products take at least the cycles that the compiler expects
     step = √(low · high)                  the middle on a logarithmic scale
 
-Where the compiler estimates no cycles (attention kernels, and all on GPU), 0.4 of the
-peak is the high end, as in `scaling.predict`.
+Nothing estimates the cycles of attention kernels: 0.4 of the peak is their high end, as
+in `scaling.predict`. XLA's GPU compiler estimates none at all: there the high end is
+the walk at fractions of the peak and the bandwidth that small work reaches, with every
+launch (`scaling.hlo.rates.slow_gpu`).
 """
 
 import dataclasses
@@ -35,6 +37,7 @@ from scaling.hlo.rates import CYCLES_PER_S
 from scaling.hlo.rates import Rates
 from scaling.hlo.rates import price_on
 from scaling.hlo.rates import rates_of
+from scaling.hlo.rates import slow_gpu
 from scaling.hlo.timeline import Timeline
 from scaling.hlo.timeline import timeline
 from scaling.kernel_prices import kernel_prices
@@ -158,10 +161,7 @@ def _slow(point: Point, chip: Chip, fast: Rates) -> Rates:
     if chip.name in CYCLES_PER_S:
         rates = rates_of(chip, point.compute_dtype, estimates=True)
         return dataclasses.replace(rates, kernel_fraction=PESSIMISTIC_FRACTION)
-    return Rates(
-        flops_per_s=PESSIMISTIC_FRACTION * fast.flops_per_s,
-        hbm_bytes_per_s=fast.hbm_bytes_per_s,
-    )
+    return slow_gpu(fast, kernel_fraction=PESSIMISTIC_FRACTION)
 
 
 def _lacks_figures(point: Point, chip: Chip) -> bool:

@@ -1,9 +1,9 @@
-"""Makes `.venv` for this checkout, once, with progress. Standard library only.
+"""Makes an environment for this checkout, once, with progress. Standard library only.
 
-    python3 tools/venv.py [--extra test]
+    python3 tools/venv.py [--extra test] [--venv .venv]
 
-Does nothing where `.venv` already holds this interpreter, these dependencies and the
-extra. An environment of another interpreter is removed and made again.
+Does nothing where it already holds this interpreter, these dependencies and the extra.
+An environment of another interpreter is removed and made again.
 """
 
 import argparse
@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-KEY = VENV / "made_from.json"
+KEY = "made_from.json"
 
 USUAL_SECONDS = 90
 """Only for the time left that is shown: on 2 cores with an empty pip cache."""
@@ -27,28 +26,31 @@ USUAL_SECONDS = 90
 def main() -> int:
     """Makes the environment; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--extra", default="", choices=["", "test"])
-    extra = parser.parse_args().extra
+    parser.add_argument("--extra", default="", choices=["", "test", "cuda,test"])
+    parser.add_argument("--venv", default=".venv", help="folder in the checkout")
+    args = parser.parse_args()
+    extra, venv = args.extra, ROOT / args.venv
+    key = venv / KEY
     if sys.version_info < (3, 11):
         return _fail(
             f"Python {sys.version.split()[0]} at {sys.executable} is too old; "
             "needs 3.11 or newer, as in: make demo PYTHON=python3.12"
         )
     wanted = {"interpreter": _interpreter(), "dependencies": _dependencies()}
-    made = json.loads(KEY.read_text()) if KEY.exists() else {}
+    made = json.loads(key.read_text()) if key.exists() else {}
     if {name: made.get(name) for name in wanted} != wanted:
         made = {}
     if made and extra in made["extras"]:
         return 0
     if not made:
-        status = _create()
+        status = _create(venv)
         if status:
             return status
-    status = _install(extra)
+    status = _install(venv, extra)
     if status:
         return status
     extras = sorted({*made.get("extras", []), "", extra})
-    KEY.write_text(json.dumps({**wanted, "extras": extras}))
+    key.write_text(json.dumps({**wanted, "extras": extras}))
     return 0
 
 
@@ -60,13 +62,13 @@ def _dependencies() -> str:
     return hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
 
 
-def _create() -> int:
-    if VENV.exists():
-        print(f"Remaking .venv for Python {sys.version.split()[0]}", flush=True)
-        shutil.rmtree(VENV)
-    done = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
+def _create(venv: Path) -> int:
+    if venv.exists():
+        print(f"Remaking {venv.name} for Python {sys.version.split()[0]}", flush=True)
+        shutil.rmtree(venv)
+    done = subprocess.run([sys.executable, "-m", "venv", str(venv)], check=False)
     if done.returncode:
-        shutil.rmtree(VENV, ignore_errors=True)
+        shutil.rmtree(venv, ignore_errors=True)
         return _fail(
             f"{sys.executable} cannot make virtual environments; on Debian and Ubuntu "
             "install the package python3-venv"
@@ -74,10 +76,12 @@ def _create() -> int:
     return 0
 
 
-def _install(extra: str) -> int:
+def _install(venv: Path, extra: str) -> int:
     target = f".[{extra}]" if extra else "."
-    print(f"Installing {target} into .venv (usually {USUAL_SECONDS} s)", flush=True)
-    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--editable"]
+    print(
+        f"Installing {target} into {venv.name} (usually {USUAL_SECONDS} s)", flush=True
+    )
+    command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--editable"]
     process = subprocess.Popen(
         [*command, target, "--progress-bar", "off", "--disable-pip-version-check"],
         cwd=ROOT,

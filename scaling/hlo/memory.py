@@ -40,7 +40,6 @@ _WITH_OPERANDS = frozenset(
         "copy-start",
         "custom-call-start",
         "dynamic-slice-start",
-        "fusion-start",
         "reduce-scatter-start",
         "slice-start",
     )
@@ -60,7 +59,7 @@ class Traffic:
         """Returns the least bytes of one execution; loops and calls have none."""
         if it.opcode in _NOTHING or it.target in NO_WORK:
             return 0.0
-        if it.opcode == "fusion":
+        if it.opcode in ("fusion", "fusion-start"):
             return self._fusion(computation, it)
         read = _in_hbm(computation.operand_arrays(it))
         if it.opcode.endswith("-done"):
@@ -86,7 +85,7 @@ class Traffic:
             whole = _in_hbm(computation.by_name[operand].results)
             touched = self._read(fused, number) if whole else 0.0
             total += whole if touched is None else min(whole, touched)
-        return total + self._fused_results(fused, it.results)
+        return total + self._fused_results(fused, _results(computation, it, fused))
 
     def _read(self, fused: Computation, number: int) -> float | None:
         """Returns the bytes that are read of a parameter, None where all may be."""
@@ -125,9 +124,7 @@ class Traffic:
 
     def _fused_results(self, fused: Computation, results: tuple[Array, ...]) -> float:
         """Returns the bytes written of the results of a fusion."""
-        roots = [fused.root]
-        if fused.root.opcode == "tuple":
-            roots = [fused.by_name[name] for name in fused.root.operands]
+        roots = _roots(fused)
         if len(roots) != len(results):
             return 0.0 if _is_chained(fused.root) else _in_hbm(results)
         return sum(
@@ -153,6 +150,23 @@ class Traffic:
         return result.bytes
 
 
+def _roots(fused: Computation) -> list[Instruction]:
+    """Returns what makes each result of a fusion."""
+    if fused.root.opcode == "tuple":
+        return [fused.by_name[name] for name in fused.root.operands]
+    return [fused.root]
+
+
+def _results(
+    computation: Computation, it: Instruction, fused: Computation
+) -> tuple[Array, ...]:
+    """Returns the results of a fusion; a started one lists its operands before them."""
+    if it.opcode == "fusion":
+        return it.results
+    taken = len(computation.operand_arrays(it))
+    return it.results[taken : taken + len(_roots(fused))]
+
+
 def _written(computation: Computation, it: Instruction) -> tuple[Array, ...]:
     """Returns the arrays that an instruction makes."""
     if it.opcode == "copy-start" or it.target.startswith("__cublas$"):
@@ -160,9 +174,10 @@ def _written(computation: Computation, it: Instruction) -> tuple[Array, ...]:
         return it.results[:1]
     if it.opcode == "send":
         return ()
-    if it.opcode in _WITH_OPERANDS:
-        return it.results[len(computation.operand_arrays(it)) :]
-    return it.results
+    taken = len(computation.operand_arrays(it))
+    # On GPU a started all-reduce lists its operands too, on TPU it does not.
+    lists = it.opcode == "all-reduce-start" and len(it.results) == 2 * taken
+    return it.results[taken:] if it.opcode in _WITH_OPERANDS or lists else it.results
 
 
 def _updated(computation: Computation, it: Instruction) -> float:

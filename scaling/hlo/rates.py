@@ -31,6 +31,21 @@ ELEMENTWISE_OVERESTIMATE = 4.0
 """The compiler's estimates of element-wise work are 2 to 4 times what its bytes take at
 the memory's bandwidth (measured on v5e, v5p, v6e and v7x): a quarter is a slow end."""
 
+GPU_MATMUL_FRACTION = 0.6
+"""Of the peak, what small products reach (1 GFLOP; of 128 GFLOP 0.95), and with it the
+slow end for all. Source: calculon-ai/calculon systems/{a100_80g,h100_80g_nvl8}.json.
+The best shapes were measured at 0.87 on A100, 0.80 on H100 and 0.78 on B200
+(stas00/ml-engineering compute/accelerator/README.md), which lies within the band."""
+
+GPU_HBM_FRACTION = 0.75
+"""Of the memory's bandwidth, for 10 MB; 0.9 for 100 MB. Source: calculon, as above."""
+
+KERNEL_LAUNCH_S = 1e-6
+"""Source: openxla/xla xla/service/gpu/model/gpu_performance_model_base.h."""
+
+NCCL_BASE_S = 8.4e-6
+"""Source: NVIDIA/nccl src/graph/tuning.cc: base latency, ring and Simple protocol."""
+
 
 class Duration(NamedTuple):
     """Seconds of one collective on one network."""
@@ -59,6 +74,8 @@ class Rates:
     """Added to every instruction that computes or moves anything."""
     collective_overhead_s: float = 0.0
     """Added to every collective."""
+    one_stream: bool = False
+    """Whether only one collective runs at a time, whatever its network."""
 
 
 def rates_of(chip: Chip, dtype: DType, *, estimates: bool) -> Rates:
@@ -83,6 +100,23 @@ def rates_of(chip: Chip, dtype: DType, *, estimates: bool) -> Rates:
         flops_per_s=peak,
         hbm_bytes_per_s=bandwidth,
         cycles_per_s=CYCLES_PER_S[chip.name] if estimates else None,
+        # NCCL's: xla_gpu_experimental_parallel_collective_overlap_limit is 1.
+        one_stream=chip.platform == "gpu",
+    )
+
+
+def slow_gpu(fast: Rates, *, kernel_fraction: float) -> Rates:
+    """Returns the slow end on a GPU, whose compiler estimates no cycles.
+
+    `kernel_fraction` is what custom calls reach of the peak there.
+    """
+    return dataclasses.replace(
+        fast,
+        flops_per_s=GPU_MATMUL_FRACTION * fast.flops_per_s,
+        hbm_bytes_per_s=GPU_HBM_FRACTION * fast.hbm_bytes_per_s,
+        kernel_fraction=kernel_fraction / GPU_MATMUL_FRACTION,
+        instruction_overhead_s=KERNEL_LAUNCH_S,
+        collective_overhead_s=NCCL_BASE_S,
     )
 
 

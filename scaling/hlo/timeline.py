@@ -165,10 +165,13 @@ class _Walk:
 
     def _exchange(self, each: Exchange, clock: _Clock) -> None:
         """Runs a collective on its networks, one after the other."""
-        end, overhead_s = clock.now_s, self._rates.collective_overhead_s
+        rates, end = self._rates, clock.now_s
         for network, takes in self._price(each).items():
-            busy_s = takes.busy_s + overhead_s
-            end = clock.use(_resources(network, each), busy_s, end) + takes.latency_s
+            busy_s = takes.busy_s + rates.collective_overhead_s
+            resources = (
+                _RESOURCES[1:] if rates.one_stream else _resources(network, each)
+            )
+            end = clock.use(resources, busy_s, end) + takes.latency_s
             clock.communication_s[network] += busy_s + takes.latency_s
             if each.asynchronous:
                 clock.due_at(each.done, network, end)

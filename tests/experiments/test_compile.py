@@ -14,6 +14,7 @@ from experiments.compiled_rows import compiled_rows
 from experiments.compiled_rows import print_rows
 from experiments.launch import local
 from experiments.places import Places
+from experiments.protocol import DoesNotFitError
 from experiments.protocol import NoCompilerError
 from experiments.worker import failure
 from models.counts import executed_flops_per_token
@@ -120,6 +121,15 @@ def test_a_compiler_that_is_missing_is_named_with_what_brings_it(
     failed = failure(raised.value, after="start")
     assert failed.status == "wrong_platform"
     assert "pip install 'scaling-toolkit[tpu]'" in failed.reason
+
+
+def test_a_program_larger_than_its_device_is_out_of_memory_at_compile_time():
+    error = DoesNotFitError(needed_bytes=100 * 2**30, available_bytes=79 * 2**30)
+    failed = failure(error, after="state")
+    assert (failed.status, failed.phase) == ("out_of_memory", "compile")
+    assert failed.needed_bytes == 100 * 2**30
+    assert failed.available_device_bytes == 79 * 2**30
+    assert "100.0 GiB of each device, which has 79.0 GiB" in failed.reason
 
 
 def test_a_program_that_cannot_be_read_is_a_row_with_a_reason(

@@ -1,4 +1,4 @@
-"""Real texts, made by our own step with libtpu 0.0.52, and one written for GPU.
+"""Real texts, made by our own step with libtpu 0.0.52 and, for GPU, jaxlib 0.12.0.
 
 `tiny`, 64 sequences of 256 tokens: D 128, F 512 gated, 4 heads and 2 key-value heads
 of 32, 2 layers, V 512, head untied. One layer has Q = O = 16,384, K = V = 8,192 and
@@ -187,32 +187,73 @@ def test_kernels_are_listed_and_priced_by_the_caller(golden):
     assert priced.elementwise_hbm_bytes < priced.hbm_bytes
 
 
-def test_a_gpu_text(golden):
-    found = account(golden("gpu.hlo"), MeshSpec.parse("data=2/fsdp=8"))
-    # 8 layers of [2048, 1024]·[1024, 512] by Triton, one of cuBLAS the other way
-    assert found.executed_flops == 9 * 2 * 2048 * 1024 * 512
-    assert found.matmul_cycles is None
-    assert found.unpriced == ("__cudnn$fmhaSoftmax",)
-    weight, activation, gradient = 1024 * 512 * 2, 2048 * 512 * 2, 1024 * 512 * 4
+@pytest.fixture(scope="module")
+def on_gpu(golden):
+    return functools.cache(
+        lambda name, mesh: account(golden(f"h100_{name}.hlo.gz"), MeshSpec.parse(mesh))
+    )
+
+
+def test_products_on_gpu_are_those_of_the_model(on_gpu):
+    # Triton's fusions hold them; no library is called where nothing can be timed.
+    for name, mesh, remat in (
+        ("fsdp4_tensor2", "1/fsdp=4,tensor=2", "full"),
+        ("data2_nodes", "data=2/fsdp=4", "none"),
+    ):
+        found = on_gpu(name, mesh)
+        per_token = executed_flops_per_token(MODELS["tiny"], 256, remat=remat)
+        assert found.executed_flops == 64 * 256 / 8 * per_token
+        assert (found.custom_calls, found.matmul_cycles) == ((), None)
+
+
+def test_one_nvlink_domain(on_gpu):
+    found = on_gpu("fsdp4_tensor2", "1/fsdp=4,tensor=2")
+    # 16 sequences a device; the softmax's maxima and both sums in float32
+    activations, softmax = 4096 * 128 * 2, 3 * 4096 * 4
     assert payloads(found) == {
-        # the last all-reduce joins all: scattered within a slice, an eighth across
-        ("all_gather", "ici", ("fsdp",)): (8 + 1, 8 * weight + gradient),
-        ("reduce_scatter", "ici", ("fsdp",)): (1 + 1, gradient + gradient),
-        ("all_reduce", "dcn", ("data",)): (
-            8 + 1 + 1,
-            8 * activation + gradient / 8 + gradient / 8,
+        # Layers forward and backward with their norms; at once the last norm and both
+        # tables, of which the head is gathered before it is made narrow.
+        ("all_gather", "ici", ("fsdp",)): (
+            5,
+            4 * (LAYER / 2 + 2 * NORM) + NORM + TABLE / 2 + TABLE,
         ),
+        # both tables, and a layer's weights and its norms apart
+        ("reduce_scatter", "ici", ("fsdp",)): (5, TABLE + 2 * (LAYER / 2 + 2 * NORM)),
+        ("all_reduce", "ici", ("fsdp",)): (1, NORM + 4),
+        ("all_reduce", "ici", ("tensor",)): (15, 12 * activations + softmax),
     }
-    # `is_sync` among the starts: only gathers and the first scatter run meanwhile
-    waits = {each.kind: each.asynchronous_count for each in found.collectives}
-    assert waits == {"all_gather": 8, "reduce_scatter": 1, "all_reduce": 0}
-    # A trip: the slice and its copy, gathered from a part to the whole, the all-reduce
-    # in and out, the product, and the counter: to slice by, and in, one and out.
-    trip = 2 * weight / 8 + (weight / 8 + weight) + 2 * activation
-    trip += 2048 * 1024 * 2 + weight + activation + 4 + 12
-    ends = (2048 * 1024 * 2 + activation + gradient) + (3 * activation + activation)
-    ends += (gradient + gradient / 8) + 2 * gradient + 2 * gradient / 8 + 2 * gradient
-    assert found.hbm_bytes == 8 * trip + ends
+    # `is_sync` among what is started, and most all-reduces are not even that
+    waits = {
+        (each.kind, each.axes): each.asynchronous_count for each in found.collectives
+    }
+    assert waits == {
+        ("all_gather", ("fsdp",)): 5,
+        ("reduce_scatter", ("fsdp",)): 3,
+        ("all_reduce", ("fsdp",)): 1,
+        ("all_reduce", ("tensor",)): 4,
+    }
+
+
+def test_two_gpu_nodes(on_gpu):
+    found = on_gpu("data2_nodes", "data=2/fsdp=4")
+    # All gradients are all-reduced over both axes at once and cut afterwards: scattered
+    # within a node, a quarter across, gathered again.
+    gradients = 2 * LAYER + 2 * TABLE + 5 * NORM + 4
+    weights = 4 * (LAYER + 2 * NORM) + NORM + TABLE + 2 * TABLE
+    assert payloads(found) == {
+        ("all_gather", "ici", ("fsdp",)): (5 + 6, weights + gradients),
+        ("reduce_scatter", "ici", ("fsdp",)): (6, gradients),
+        ("all_reduce", "dcn", ("data",)): (6, gradients / 4),
+    }
+
+
+def test_cudnn_attention_is_two_calls_a_layer_and_one_more_where_it_is_repeated(
+    on_gpu,
+):
+    forward, backward = on_gpu("cudnn", "1/fsdp=4").custom_calls
+    assert (forward.target, forward.count) == ("__cudnn$fmhaSoftmax", 2 * 2)
+    assert (backward.target, backward.count) == ("__cudnn$fmhaSoftmaxBackward", 2)
+    assert (forward.flops, backward.flops) == (None, None)
 
 
 def test_what_agrees_with_the_closed_form_is_not_named(accounted):

@@ -64,6 +64,14 @@ ENTRY = """\
         # a quarter to 4 devices: read the part, write the whole
         ("(f32[1,8]{1,0}, f32[4,8]{1,0}) all-gather-start(%u)", 32 + 128),
         ("f32[4,8]{1,0} all-reduce(%w)", 256),
+        # on TPU the result alone, on GPU behind the operand
+        ("f32[4,8]{1,0} all-reduce-start(%w)", 256),
+        ("((f32[4,8]{1,0}), f32[4,8]{1,0}) all-reduce-start(%w)", 256),
+        (
+            "((f32[4,8]{1,0}, s32[]), f32[8]{0}, u32[]) fusion-start(%w, %i), "
+            "kind=kLoop, calls=%slices",
+            64,
+        ),
         ('f32[4,8]{1,0} custom-call(), custom_call_target="AllocateBuffer"', 0),
         ('f32[4,8]{1,0} custom-call(%w), custom_call_target="tpu_custom_call"', 256),
     ],

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from meshes.hardware import CHIPS
@@ -9,6 +11,7 @@ from scaling.hlo.rates import Duration
 from scaling.hlo.rates import Rates
 from scaling.hlo.rates import price_on
 from scaling.hlo.rates import rates_of
+from scaling.hlo.rates import slow_gpu
 from scaling.hlo.timeline import timeline
 from scaling.placement import Span
 
@@ -117,6 +120,32 @@ def test_latencies_between_slices_pass_together(program):
     found = walk(program, entry)
     assert spent(found) == {"dcn": 13.0}
     assert found.hidden_s["dcn"] == 20.0
+
+
+def test_on_gpu_collectives_of_both_networks_take_turns(program):
+    across = "channel_id=2, replica_groups={{0,8},{1,9}}, use_global_device_ids=true"
+    entry = f"""  %p = {ON_CHIP} parameter(0)
+  %s.1 = ({ON_CHIP}, {ON_CHIP}) all-gather-start(%p), {GROUPS}, dimensions={{0}}
+  %s.2 = {ON_CHIP} all-reduce-start(%p), {across}, to_apply=%add
+  %d.1 = {ON_CHIP} all-gather-done(%s.1)
+  %d.2 = {ON_CHIP} all-reduce-done(%s.2)"""
+    # 8 s within, and between slices a second of sending and 10 s of latency
+    assert walk(program, entry).step_time_s == 11.0
+    turns = dataclasses.replace(RATES, one_stream=True)
+    assert walk(program, entry, rates=turns).step_time_s == 19.0
+    assert rates_of(CHIPS["b200"], "bfloat16", estimates=False).one_stream
+    assert not rates_of(CHIPS["v5e"], "bfloat16", estimates=False).one_stream
+
+
+def test_the_slow_end_of_a_gpu_counts_launches(program):
+    slow = slow_gpu(RATES, kernel_fraction=0.4)
+    # a product at 0.6 of the peak, then a collective of 8 s
+    found = walk(program, f"{P}  ROOT %d = f32[8,8] {DOT}", rates=slow)
+    assert spent(found) == {"compute": pytest.approx(1024 / (0.6 * 256) + 1e-6)}
+    entry = f"  %p = {ON_CHIP} parameter(0)\n"
+    entry += f"  ROOT %g = {ON_CHIP} all-gather(%p), {GROUPS}, dimensions={{0}}"
+    found = walk(program, entry, rates=slow)
+    assert spent(found) == {"ici": pytest.approx(8 + 8.4e-6)}
 
 
 def test_prefetches_run_beside_and_no_step_beats_its_traffic(program):
