@@ -26,7 +26,7 @@ def compiled(fake: "Fake") -> Callable[..., CompiledPoint]:
     """Returns the row of a point that the real compiler was given, in a worker."""
 
     def compile_(point: Point) -> CompiledPoint:
-        summary = fake.run(point, task="compile", worker_command=None, timeout_s=500)
+        summary = fake.compile(point, worker_command=None, timeout_s=500)
         (row,) = compiled_rows(fake.sweep((point,)), summary)
         return row
 
