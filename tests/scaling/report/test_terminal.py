@@ -91,3 +91,12 @@ def test_environments_are_named_where_there_are_several(new_story):
 
 def test_nothing_measured_says_so():
     assert printed(find([])).strip().startswith("No verdict")
+
+
+def test_a_long_mesh_is_broken_after_its_commas(new_story):
+    story = new_story()
+    for mesh in ("data=2,fsdp=2/fsdp=4,tensor=2", "data=2,fsdp=2/fsdp=8,tensor=2"):
+        story.run(mesh, 64, step_time_s=0.1, repeats=1)
+    words = printed(find(story.measurements)).split()
+    for line in ("data=2,", "fsdp=2/fsdp=4,", "tensor=2"):
+        assert line in words
