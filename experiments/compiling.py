@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from experiments import cores as core_list
 from experiments import log
+from experiments.environment import COMPILING_SOURCES
 from experiments.environment import parent_environment
 from experiments.execution import Setting
+from experiments.host_memory import host_memory_bytes
 from experiments.launch import local
 from experiments.places import Places
 from experiments.protocol import Task
@@ -18,20 +20,38 @@ from scaling.measurement import Measurement
 from scaling.measurement import Provenance
 from scaling.point import Point
 
+_LENT_FRACTION = 0.9
+"""Of this host's memory, to all compilations together."""
+
 
 class Compiling:
     """The work of `scaling compile`."""
 
     task: Task = "compile"
+    audit_every: int | None = 8
+
+    def __init__(self, jobs: int = 1, memory_bytes: int | None = None):
+        """Takes how many points are compiled at a time, and the memory of each.
+
+        By default they share what this host has, less a tenth for all else.
+        """
+        self.jobs = jobs
+        self.memory_bytes = memory_bytes or _share_bytes(jobs)
 
     def environment(self) -> Environment:
         """Returns that of every run, before a worker has said its device."""
         environ = local.for_compiling(os.environ)
-        return parent_environment(num_cores=core_list.num_cores(), environ=environ)
+        return parent_environment(
+            num_cores=core_list.num_cores(), environ=environ, sources=COMPILING_SOURCES
+        )
 
     def comparable(self, environment: Environment) -> Environment:
-        """Returns all but the device kind, which only a worker knows."""
-        return environment.model_copy(update={"device_kind": None})
+        """Returns all but the host's processor: the program is the same on any.
+
+        Nor does the device kind count, which only a worker knows.
+        """
+        changed = {"device_kind": None, "host_cpu_model": ""}
+        return environment.model_copy(update=changed)
 
     def provenance(self, point: Point) -> Provenance:
         """Returns `compiled`."""
@@ -91,3 +111,8 @@ class Compiling:
             lost = {"status": "error", "reason": reason, "compiled": None}
             return run.model_copy(update=lost)
         return run
+
+
+def _share_bytes(jobs: int) -> int | None:
+    available = host_memory_bytes()
+    return available and int(_LENT_FRACTION * available / jobs)

@@ -74,15 +74,38 @@ MEASURING_SOURCES = (
     "experiments/launch/tether.py",
 )
 
+COMPILING_SOURCES = (
+    "models/*.py",
+    "meshes/spec.py",
+    "meshes/rules.py",
+    "meshes/build.py",
+    "meshes/targets.py",
+    "meshes/topology.py",
+    "experiments/train.py",
+    "experiments/compile.py",
+    "experiments/absent.py",
+    # In which environment the compiler is started.
+    "experiments/launch/local.py",
+)
+"""What decides the program of a point that is compiled for absent hardware."""
 
-def parent_environment(*, num_cores: int, environ: Mapping[str, str]) -> Environment:
-    """Returns the environment of a run before any worker has said what it found."""
+
+def parent_environment(
+    *,
+    num_cores: int,
+    environ: Mapping[str, str],
+    sources: Iterable[str] = MEASURING_SOURCES,
+) -> Environment:
+    """Returns the environment of a run before any worker has said what it found.
+
+    `sources` are the patterns of the files that decide what comes out of it.
+    """
     return Environment(
         versions=installed_versions(),
         device_kind=None,
         host_cpu_model=host_cpu_model(),
         flags=flags(environ),
-        code_hash=code_hash(),
+        code_hash=code_hash(sources),
         commit=commit(),
         hostname=socket.gethostname(),
         num_cores=num_cores,
@@ -160,18 +183,16 @@ def host_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return platform.processor() or platform.machine() or "unknown"
 
 
-def code_hash(root: Path = SOURCE_ROOT) -> str:
-    """Returns the SHA-256 of the sources that decide what is measured and how."""
+def code_hash(
+    sources: Iterable[str] = MEASURING_SOURCES, root: Path = SOURCE_ROOT
+) -> str:
+    """Returns the SHA-256 of the sources that decide what a run is."""
     digest = hashlib.sha256()
-    for path in _measuring_sources(root):
+    for path in sorted(path for pattern in sources for path in root.glob(pattern)):
         content = path.read_bytes()
         name = path.relative_to(root).as_posix()
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
-
-
-def _measuring_sources(root: Path) -> Iterable[Path]:
-    return sorted(path for pattern in MEASURING_SOURCES for path in root.glob(pattern))
 
 
 def commit(root: Path = SOURCE_ROOT) -> str | None:

@@ -44,6 +44,7 @@ class Setting:
     limits: Limits
     interrupt: Interrupt
     tick: Callable[[], None]
+    """Shows that time passes; called about once a second by the runner's own thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,6 @@ class _Run:
                 spawned_at_s=self._spawned_at_s,
                 limits=self._setting.limits,
                 interrupt=self._setting.interrupt,
-                tick=self._setting.tick,
             )
             states = [_state(worker) for worker in workers]
         finally:

@@ -2,7 +2,15 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
+
+_UNITS = {"": 1} | {
+    f"{prefix}{kind}": size**power
+    for kind, size in (("iB", 1024), ("B", 1000))
+    for power, prefix in enumerate("KMGT", start=1)
+}
+_SIZE = re.compile(rf"(?P<number>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
 def unknown(noun: str, value: str, choices: Iterable[str]) -> str:
@@ -30,6 +38,21 @@ def duration_s(text: str, flag: str) -> float:
     if not 0 < value < math.inf:
         raise ValueError(f"--{flag} {text!r} is not a positive number of seconds")
     return value
+
+
+def size_bytes(text: str, flag: str) -> int:
+    """Returns a positive number of bytes, as `8GiB`, `500 MB` or `1073741824`.
+
+    Raises ValueError naming the flag.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    value = float(found["number"]) * _UNITS[found["unit"]] if found else 0.0
+    if value < 1:
+        raise ValueError(
+            f"--{flag} {text!r} is not a size; write bytes, or as 8GiB with a unit of "
+            f"{', '.join(filter(None, _UNITS))}"
+        )
+    return int(value)
 
 
 def fraction(text: str, flag: str) -> float:

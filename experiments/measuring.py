@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from experiments import cores as core_list
 from experiments.environment import parent_environment
 from experiments.execution import Setting
+from experiments.host_memory import why_too_large
 from experiments.launch import local
 from experiments.places import Places
-from experiments.plan import why_too_large
 from experiments.preparation import Preparation
 from experiments.protocol import Task
 from experiments.work import Verdict
@@ -24,6 +24,9 @@ class Measuring:
     """The work of `scaling run`."""
 
     task: Task = "measure"
+    jobs: int = 1
+    memory_bytes: int | None = None
+    audit_every: int | None = None
 
     def __init__(self, data_command: Sequence[str] | None = None):
         """Takes what prepares data, without its arguments; None is the real one."""

@@ -14,6 +14,7 @@ from experiments.protocol import Failed
 from experiments.transcript import Transcript
 from experiments.watch import Ending
 from experiments.watch import Limits
+from scaling import quantity
 from scaling.measurement import MemoryPhase
 from scaling.measurement import Status
 
@@ -67,6 +68,9 @@ def outcome(
         return Outcome(status="hang", reason=_silence(ends, limits))
     if ending == "timeout":
         return Outcome(status="timeout", reason=_timeout_reason(ends, limits))
+    if ending == "memory":
+        reason = _too_much_memory(ends, limits)
+        return Outcome(status="out_of_memory", phase="host", reason=reason)
     root = _root(ends)
     if root is not None and _gave_up_on_a_stopped_peer(root, ends):
         reason = _with_stopped(f"given up by its peers; {_last_steps(ends)}", ends)
@@ -205,6 +209,14 @@ def _with_stopped(text: str, ends: Sequence[ProcessEnd]) -> str:
 
 def _timeout_reason(ends: Sequence[ProcessEnd], limits: Limits) -> str:
     return f"not done after {limits.timeout_s:g} s; {_last_steps(ends)}"
+
+
+def _too_much_memory(ends: Sequence[ProcessEnd], limits: Limits) -> str:
+    limit = quantity.bytes_(limits.memory_bytes)
+    return (
+        f"took more than the {limit} of this host's memory that a run may take "
+        f"{_where(ends[0])}; --memory_bytes sets another limit"
+    )
 
 
 def _last_steps(ends: Sequence[ProcessEnd]) -> str:

@@ -4,12 +4,11 @@ Touches no device: shapes, the hardware table, this host's memory, and a calibra
 if it has one.
 """
 
-import os
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-from experiments import cgroup
 from experiments.cores import num_cores
+from experiments.host_memory import why_too_large
 from experiments.protocol import Timing
 from experiments.rows import BATCH
 from experiments.rows import MESH
@@ -22,7 +21,6 @@ from experiments.sweep import Sweep
 from meshes import hardware
 from meshes.chip import Chip
 from scaling import quantity
-from scaling.feasibility import host_bytes_needed
 from scaling.feasibility import why_infeasible
 from scaling.measurement import MemoryPhase
 from scaling.measurement import Status
@@ -50,34 +48,6 @@ def plan(sweep: Sweep, chips: Mapping[str, Chip]) -> tuple[PlannedPoint, ...]:
     `chips` are those of the sweep by name: as the table has them, or calibrated.
     """
     return tuple(_planned(point, chips[point.chip]) for point in sweep.points)
-
-
-def why_too_large(point: Point) -> str | None:
-    """Returns why this host's memory cannot hold a feasible point, or None.
-
-    All devices of a point on CPU live in it; of other chips nothing is asked.
-    """
-    if hardware.chip(point.chip).platform != "cpu":
-        return None
-    needed, available = host_bytes_needed(point), host_memory_bytes()
-    if available is None or needed <= available:
-        return None
-    number = point.mesh.num_devices
-    devices = "its device needs" if number == 1 else f"its {number} devices need"
-    return (
-        f"{devices} at least {quantity.bytes_(needed)} of this host's memory, which "
-        f"has {quantity.bytes_(available)}"
-    )
-
-
-def host_memory_bytes() -> int | None:
-    """Returns the memory this process may use: the host's, or its group's limit."""
-    try:
-        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
-    limit = cgroup.memory_limit_bytes()
-    return installed if limit is None else min(installed, limit)
 
 
 def wall_time_s(planned: Iterable[PlannedPoint], sweep: Sweep) -> float:

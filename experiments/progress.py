@@ -12,6 +12,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from typing import NamedTuple
 from typing import TextIO
 
 from experiments.schedule import Turn
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 20.0
 _LIVE_EVERY_S = 1.0
 
+LeftS = Callable[[Sequence[float]], float]
+
+
+class _Running(NamedTuple):
+    text: str
+    since_s: float
+
 
 class Progress:
     """Writes the progress of one sweep to a stream, by default stderr."""
@@ -38,13 +46,20 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._live: Live | None = None
         self._labels: dict[str, str] = {}
-        self._now = ""
-        self._now_since_s = 0.0
-        self._left_s: Callable[[float], float] = lambda elapsed_s: 0.0
+        self._running: dict[str, _Running] = {}
+        """By point id, the longest first."""
+        self._left_s: LeftS = lambda elapsed_s: 0.0
         self._began_s = self._shown_s = time.monotonic()
 
-    def begin(self, points: Sequence[Point], notes: Sequence[str]) -> None:
-        """Says what is about to happen."""
+    def begin(
+        self, points: Sequence[Point], notes: Sequence[str], *, left_s: LeftS
+    ) -> None:
+        """Says what is about to happen.
+
+        `left_s` returns the time left for all from the times that the runs which go on
+        have taken.
+        """
+        self._left_s = left_s
         self._began_s = time.monotonic()
         self._labels = labels(points)
         for note in notes:
@@ -52,21 +67,13 @@ class Progress:
         if self._stream.isatty():
             self._start_live()
 
-    def running(
-        self,
-        turn: Turn,
-        *,
-        number: int,
-        total: int,
-        left_s: Callable[[float], float],
-    ) -> None:
-        """Says which run goes on from now.
-
-        `left_s` returns the time left for all from the time this run has taken.
-        """
-        self._now = f"{number}/{total}  {self._labels[turn.point.id]}"
-        self._left_s = left_s
-        self._now_since_s = self._shown_s = time.monotonic()
+    def running(self, turn: Turn, *, number: int, total: int) -> None:
+        """Says that a run goes on from now."""
+        id_ = turn.point.id
+        self._shown_s = time.monotonic()
+        self._running[id_] = _Running(
+            f"{number}/{total}  {self._labels[id_]}", self._shown_s
+        )
         self._show_live()
 
     def tick(self) -> None:
@@ -76,19 +83,17 @@ class Progress:
         if now_s - self._shown_s < every_s:
             return
         self._shown_s = now_s
-        if self._live is None:
+        if self._live is None and self._running:
             self._line(self._status())
         else:
             self._show_live()
 
-    def ended(
-        self, run: Measurement, *, number: int, total: int, left_s: float
-    ) -> None:
+    def ended(self, run: Measurement, *, number: int, total: int) -> None:
         """Writes the line of a run, with the time passed and the time left."""
+        self._running.pop(run.id, None)
         place = f"{number:>{len(str(total))}}/{total}"
-        times = f"{self._elapsed()}, {about(left_s)} left"
         text = f"{place}  {self._labels[run.id]}  {result(run)}"
-        self._line(f"{text}  ({times})")
+        self._line(f"{text}  ({self._times()})")
 
     def note(self, text: str) -> None:
         """Writes a line of something that is worth knowing and stops nothing."""
@@ -113,10 +118,17 @@ class Progress:
     def _elapsed(self) -> str:
         return f"{whole(time.monotonic() - self._began_s)} passed"
 
+    def _times(self) -> str:
+        now_s = time.monotonic()
+        elapsed_s = [now_s - each.since_s for each in self._running.values()]
+        return f"{self._elapsed()}, {about(self._left_s(elapsed_s))} left"
+
     def _status(self) -> str:
-        since_s = time.monotonic() - self._now_since_s
-        times = f"{self._elapsed()}, {about(self._left_s(since_s))} left"
-        return f"{self._now}  for {whole(since_s)}  ({times})"
+        """Returns what is said of the run that has gone on for longest."""
+        first, *others = self._running.values()
+        more = f"and {len(others)} more  " if others else ""
+        since_s = time.monotonic() - first.since_s
+        return f"{first.text}  {more}for {whole(since_s)}  ({self._times()})"
 
     def _line(self, text: str) -> None:
         if self._live is not None:
@@ -143,7 +155,7 @@ class Progress:
         self._live = live
 
     def _show_live(self) -> None:
-        if self._live is not None and self._now:
+        if self._live is not None and self._running:
             from rich.text import Text
 
             self._live.update(Text(self._status(), style="dim"), refresh=True)

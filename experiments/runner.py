@@ -1,11 +1,18 @@
 """Runner: takes the points of a sweep in turns, one fresh process group for each run.
 
 Plans what is still due, ends what an earlier runner left behind, then runs one point
-after the other in shuffled rounds. Whatever a run does, it becomes a record.
+after the other in shuffled rounds, or as many at a time as the work allows. Whatever a
+run does, it becomes a record.
 """
 
+import signal
 from collections.abc import Iterable
 from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED
+from concurrent.futures import Executor
+from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from datetime import UTC
 from datetime import datetime
 from pathlib import Path
@@ -28,15 +35,19 @@ from experiments.places import Places
 from experiments.progress import Progress
 from experiments.schedule import Turn
 from experiments.settled import Settled
+from experiments.skipping import Skipping
 from experiments.summary import Account
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
 from experiments.watch import Limits
 from experiments.work import Verdict
 from experiments.work import Work
+from scaling import quantity
 from scaling.measurement import Measurement
 from scaling.measurement import Status
 from scaling.point import Point
+
+_TICK_S = 1.0
 
 
 def run_sweep(
@@ -89,7 +100,9 @@ def run_sweep(
             places=places,
             command=real_worker() if worker_command is None else worker_command,
             timing=sweep.timing,
-            limits=Limits(timeout_s=timeout_s, hang_s=hang_s),
+            limits=Limits(
+                timeout_s=timeout_s, hang_s=hang_s, memory_bytes=work.memory_bytes
+            ),
             interrupt=interrupt,
             tick=shown.tick,
         )
@@ -117,13 +130,20 @@ class _Sweep:
         self._work = work
         self._setting = setting
         self._progress = progress
-        self._account = Account()
-        self._forecast = Forecast(setting.timing)
+        self._account = Account(work.jobs)
+        self._forecast = Forecast(setting.timing, work.jobs)
         self._seed = f"{setting.sweep} {datetime.now(UTC).date().isoformat()}"
         with self._account.part("planning"):
             self._environment = work.environment()
         self._settled = Settled(points, work, self._environment)
+        self._skipping = Skipping(
+            points,
+            self._settled,
+            audit_every=work.audit_every,
+            seed=setting.sweep,
+        )
         self._turns: list[Turn] = []
+        self._running: dict[Future[Executed], Turn] = {}
         self._num_ended = 0
         self._preempted: set[Turn] = set()
         self._wrong_platforms: dict[str, Measurement] = {}
@@ -141,18 +161,24 @@ class _Sweep:
                 self._forecast.learn(self._settled.of(point))
             notes = self._notes(loaded.problems, ended)
             notes += self._settled.passed_over(loaded.measurements)
-            self._progress.begin(self._points, notes)
+            self._progress.begin(self._points, notes, left_s=self._left_s)
             self._settle_without_run()
             due = {point: self._settled.due(point, repeats) for point in self._points}
             self._turns = schedule.rounds(due, seed=self._seed)
 
     def take_turns(self, max_time_s: float | None) -> None:
-        """Makes the runs that are due, until they are made or it has to stop."""
-        while self._turns and self._interrupt.signal is None:
-            if max_time_s is not None and self._account.wall_s >= max_time_s:
-                return
-            if not self._take_turn(self._turns[0]):
-                return
+        """Makes the runs that are due, until they are made or it has to stop.
+
+        Each in a thread that does nothing but follow it; all else is done in this one.
+        """
+        with ThreadPoolExecutor(self._work.jobs) as threads:
+            try:
+                while self._turns_started(threads, max_time_s):
+                    self._wait()
+            except BaseException:
+                # Nobody would store what the runs in flight come to.
+                self._interrupt.request(signal.SIGTERM)
+                raise
 
     def finish(self) -> RunSummary:
         """Returns the summary, which is also shown."""
@@ -187,59 +213,84 @@ class _Sweep:
                 self._store(run)
                 self._progress.settled(run)
 
-    def _take_turn(self, turn: Turn) -> bool:
-        """Makes one run, or records why not; returns False if interrupted."""
-        point = turn.point
-        self._progress.running(
-            turn,
-            number=self._num_ended + 1,
-            total=self._num_ended + len(self._turns),
-            left_s=lambda elapsed_s: self._forecast.left_s(
-                self._turns, elapsed_s=elapsed_s
-            ),
-        )
-        if (why_not := self._why_not_now(point)) is not None:
-            self._end_turn(turn, self._not_run(point, *why_not))
-            return True
-        with self._account.part("preparing data"):
-            reason = self._work.prepare(point, self._setting)
-        if self._interrupt.signal is not None:
-            return False
-        if reason is not None:
-            self._end_turn(turn, self._not_run(point, "error", reason))
-            return True
-        return self._run(turn)
+    def _turns_started(self, threads: Executor, max_time_s: float | None) -> bool:
+        """Starts what may be started; returns whether runs go on."""
+        while self._started(threads, max_time_s):
+            pass
+        if not self._running and not self._turns and self._add_audits():
+            return self._turns_started(threads, max_time_s)
+        return bool(self._running)
 
-    def _why_not_now(self, point: Point) -> Verdict | None:
-        """Returns what runs before this one say about it, or None."""
-        if (other := self._wrong_platforms.get(point.chip)) is not None:
-            return Verdict("wrong_platform", f"as point {other.id}: {other.reason}")
-        if (smaller := self._settled.dominating(point)) is not None:
-            return Verdict(
-                "skipped",
-                f"dominated by {smaller.id}: out of memory at batch "
-                f"{smaller.global_batch_size}",
+    def _add_audits(self) -> bool:
+        """Adds turns for skipped points that are run all the same."""
+        audits = self._skipping.audits()
+        if audits and (exception := self._skipping.exception()) is not None:
+            fits, smaller = exception
+            self._progress.note(
+                f"batch {fits.global_batch_size} of {fits.id} fits and batch "
+                f"{smaller.global_batch_size} of {smaller.id} did not: "
+                f"{quantity.counted(len(audits), 'skipped point')} made all the same"
             )
-        return None
+        self._turns += [Turn(point, 0) for point in audits]
+        return bool(audits)
 
-    def _run(self, turn: Turn) -> bool:
-        executed = execute(
+    def _started(self, threads: Executor, max_time_s: float | None) -> bool:
+        """Starts the next run if there may be one; returns whether a turn was taken."""
+        late = max_time_s is not None and self._account.wall_s >= max_time_s
+        busy = len(self._running) == self._work.jobs
+        if busy or late or not self._turns or self._interrupt.signal is not None:
+            return False
+        turn = self._turns.pop(0)
+        self._progress.running(turn, number=self._number + 1, total=self._total + 1)
+        if (verdict := self._why_not_now(turn.point)) is not None:
+            self._end_turn(turn, self._not_run(turn.point, *verdict))
+        elif self._interrupt.signal is not None:
+            self._turns.insert(0, turn)
+        else:
+            self._running[threads.submit(self._execute, turn.point)] = turn
+        return True
+
+    def _execute(self, point: Point) -> Executed:
+        return execute(
             self._setting,
-            turn.point,
-            cores=self._work.cores(turn.point),
-            provenance=self._work.provenance(turn.point),
+            point,
+            cores=self._work.cores(point),
+            provenance=self._work.provenance(point),
             environment=self._environment,
         )
+
+    def _wait(self) -> None:
+        """Waits for a moment, or until a run has ended, and takes what ended."""
+        ended, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
+        self._progress.tick()
+        for future in ended:
+            self._take(self._running.pop(future), future.result())
+
+    def _take(self, turn: Turn, executed: Executed) -> None:
         run = executed.measurement
         if run is None:
             self._account.add_lost_run(total_s=executed.total_s)
-            return False
+            self._turns.insert(0, turn)
+            return
         self._account.add_run(run, total_s=executed.total_s)
         self._forecast.learn([run])
         if run.status == "wrong_platform":
             self._wrong_platforms[run.point.chip] = run
         self._end_turn(turn, run, executed)
-        return True
+
+    def _why_not_now(self, point: Point) -> Verdict | None:
+        """Returns why a point needs no process, or None; makes what its run reads."""
+        if (other := self._wrong_platforms.get(point.chip)) is not None:
+            return Verdict("wrong_platform", f"as point {other.id}: {other.reason}")
+        if (smaller := self._skipping.smaller(point)) is not None:
+            return Verdict(
+                "skipped",
+                f"dominated by {smaller.id}: out of memory at batch "
+                f"{smaller.global_batch_size}",
+            )
+        with self._account.part("preparing data"):
+            reason = self._work.prepare(point, self._setting)
+        return None if reason is None else Verdict("error", reason)
 
     def _end_turn(
         self, turn: Turn, run: Measurement, executed: Executed | None = None
@@ -249,7 +300,6 @@ class _Sweep:
         self._store(run)
         if executed is not None:
             self._clear_up(executed)
-        self._turns.pop(0)
         self._num_ended += 1
         if run.status == "preempted" and turn not in self._preempted:
             # Once more, after all others; if it is preempted again, the next command.
@@ -257,12 +307,22 @@ class _Sweep:
             self._turns.append(turn)
         if run.status not in schedule.REPEATED and run.status != "preempted":
             self._turns = [each for each in self._turns if each.point != turn.point]
-        self._progress.ended(
-            run,
-            number=self._num_ended,
-            total=self._num_ended + len(self._turns),
-            left_s=self._forecast.left_s(self._turns),
-        )
+        self._progress.ended(run, number=self._num_ended, total=self._total)
+
+    @property
+    def _number(self) -> int:
+        """How many runs have begun."""
+        return self._num_ended + len(self._running)
+
+    @property
+    def _total(self) -> int:
+        """How many runs there are in all, by what is known now."""
+        return self._number + len(self._turns)
+
+    def _left_s(self, elapsed_s: Sequence[float]) -> float:
+        """Returns the time left, where those that go on have taken `elapsed_s`."""
+        turns = [*self._running.values(), *self._turns]
+        return self._forecast.left_s(turns, elapsed_s=elapsed_s)
 
     def _store(self, run: Measurement) -> None:
         with self._account.part("storing"):

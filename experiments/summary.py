@@ -50,7 +50,8 @@ class RunSummary:
     """Runs stored by this command, by status."""
     wall_s: float
     useful_s: float
-    """Sum over runs of (end of the last timed block − just before spawn)."""
+    """Sum over runs of (end of the last timed block − just before spawn), by how many
+    of them go on at a time."""
     parts_s: dict[str, float]
     """The overhead by `PARTS`."""
     long_warm_ups: dict[str, float] = field(default_factory=dict)
@@ -81,7 +82,9 @@ class RunSummary:
 class Account:
     """Adds up where the time of a sweep goes while it runs."""
 
-    def __init__(self):
+    def __init__(self, jobs: int = 1):
+        """Takes how many runs go on at a time; each has that share of the time."""
+        self._jobs = jobs
         self._started_s = time.monotonic()
         self._parts_s = dict.fromkeys(PARTS, 0.0)
         self._useful_s = 0.0
@@ -107,8 +110,8 @@ class Account:
     def add_run(self, run: Measurement, *, total_s: float) -> None:
         """Counts a run that took `total_s` from just before spawn to its last exit."""
         split = RunTime.of(run, total_s=total_s)
-        self._useful_s += split.useful_s
-        self._parts_s["exits"] += split.exit_s
+        self._useful_s += split.useful_s / self._jobs
+        self._parts_s["exits"] += split.exit_s / self._jobs
         fraction = warm_up_fraction(run)
         if fraction is not None and fraction > LONG_WARM_UP_FRACTION:
             longest = max(fraction, self.long_warm_ups.get(run.id, 0.0))
@@ -116,7 +119,7 @@ class Account:
 
     def add_lost_run(self, *, total_s: float) -> None:
         """Counts a run that the interrupt of the runner has ended, as its own time."""
-        self._useful_s += total_s
+        self._useful_s += total_s / self._jobs
 
     def summary(
         self,

@@ -33,6 +33,21 @@ class Work(Protocol):
         """What a worker is told to do."""
         ...
 
+    @property
+    def jobs(self) -> int:
+        """How many runs go on at a time."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """How much of this host's memory a run may take; None limits nothing."""
+        ...
+
+    @property
+    def audit_every(self) -> int | None:
+        """One in how many points skipped for memory runs all the same; None is none."""
+        ...
+
     def environment(self) -> Environment:
         """Returns that of every run, before a worker has said what it found."""
         ...

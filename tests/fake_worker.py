@@ -21,6 +21,7 @@ behaviour may be a list with one entry for each process. Keys of a behaviour:
     ignore_term whether it ignores SIGTERM
     deaf        whether it does not notice the end of its standard input
     children    processes it starts: `same` group or a group of their `own`
+    meet        a folder in which `number` workers wait for each other first
     once        a file: where it exists, the worker does well; else it is made
 """
 
@@ -83,6 +84,14 @@ class Worker:
             sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
             subprocess.Popen(sleeper, start_new_session=kind == "own")
         time.sleep(self.how.get("start_s", 0))
+        if "meet" in self.how:
+            self.meet()
+
+    def meet(self) -> None:
+        os.makedirs(self.how["meet"], exist_ok=True)
+        open(os.path.join(self.how["meet"], self.job["run"]), "w").close()
+        while len(os.listdir(self.how["meet"])) < self.how["number"]:
+            time.sleep(0.01)
 
     def say_platform(self) -> None:
         per_process = int(os.environ.get("JAX_NUM_CPU_DEVICES", "16"))

@@ -3,15 +3,20 @@
 import gzip
 import importlib.util
 import json
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from experiments import absent
+from experiments import compiling
+from experiments import environment
 from experiments import store
 from experiments.compiled_rows import compiled_rows
 from experiments.compiled_rows import print_rows
+from experiments.compiling import Compiling
 from experiments.launch import local
 from experiments.places import Places
 from experiments.protocol import DoesNotFitError
@@ -223,6 +228,88 @@ def test_gpus_are_compiled_for_the_part_of_a_domain_that_the_mesh_uses(
     part = make_point("1/fsdp=4", 64, chip="h100-sxm", slice_shape=(8,))
     assert (compiled_slice(whole), compiled_slice(part)) == ((8,), (4,))
     assert why_no_target(whole) is why_no_target(part) is None
+
+
+def test_several_are_compiled_at_a_time(fake: "Fake", tpu: MakePoint, tmp_path: Path):
+    # Each waits until the other is there.
+    meeting = {"do": "ok", "meet": str(tmp_path / "met"), "number": 2}
+    fake.behave({"*": meeting})
+    points = [tpu(batch=batch) for batch in (16, 32, 48, 64)]
+    summary = fake.compile(*points, work={"jobs": 2})
+    assert summary.stored == {"ok": 4}
+    assert len({run.run for run in fake.stored()}) == 4
+    assert summary.useful_s < summary.wall_s
+    assert "4/4" in fake.output.getvalue()
+
+
+def test_a_compiler_beyond_its_memory_is_out_of_the_hosts_and_not_the_devices(
+    fake: "Fake", tpu: MakePoint
+):
+    fake.behave({"1/fsdp=16 B=16": {"do": "devour"}})
+    small, large = tpu(batch=16), tpu(batch=32)
+    work = {"memory_bytes": 2**28}
+    summary = fake.compile(small, work=work, timeout_s=60.0)
+    assert summary.statuses == {small.id: "out_of_memory"}
+    run = fake.only_run()
+    assert (run.phase, run.memory.needed_bytes) == ("host", None)
+    assert run.reason == (
+        "took more than the 256 MiB of this host's memory that a run may take after "
+        "phase 'compile'; --memory_bytes sets another limit"
+    )
+    assert fake.compile(small, large, work=work).stored == {"ok": 1}
+
+
+def test_by_default_compilations_share_most_of_the_hosts_memory(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(compiling, "host_memory_bytes", lambda: 1000)
+    assert Compiling().memory_bytes == 900
+    assert Compiling(jobs=3).memory_bytes == 300
+    assert Compiling(memory_bytes=70).memory_bytes == 70
+    monkeypatch.setattr(compiling, "host_memory_bytes", lambda: None)
+    assert Compiling().memory_bytes is None
+
+
+def test_what_another_processor_compiled_counts(
+    fake: "Fake", tpu: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    fake.compile(tpu())
+    monkeypatch.setattr(environment, "host_cpu_model", lambda: "another processor")
+    assert fake.compile(tpu()).stored == {}
+    monkeypatch.setattr(environment, "code_hash", lambda sources: "changed")
+    assert fake.compile(tpu()).stored == {"ok": 1}
+
+
+REFUSED = {
+    "do": "failed",
+    "failed": {"status": "out_of_memory", "reason": "no room", "phase": "compile"},
+}
+
+
+def test_of_skipped_points_one_at_least_is_compiled_all_the_same(
+    fake: "Fake", tpu: MakePoint
+):
+    fake.behave({"*": REFUSED})
+    points = [tpu(batch=16 * number) for number in range(1, 6)]
+    fake.compile(points[0])
+    summary = fake.compile(*points)
+    statuses = Counter(summary.statuses.values())
+    assert statuses["out_of_memory"] >= 2
+    assert statuses.keys() <= {"out_of_memory", "skipped"}
+    # It was audited: the next command starts nothing.
+    assert fake.compile(*points).stored == {}
+
+
+def test_where_a_larger_batch_fits_every_skipped_point_is_compiled(
+    fake: "Fake", tpu: MakePoint
+):
+    fake.behave({"1/fsdp=16 B=16": REFUSED})
+    points = [tpu(batch=16 * number) for number in range(1, 6)]
+    fake.compile(points[0])
+    summary = fake.compile(*points)
+    assert Counter(summary.statuses.values()) == {"ok": 4, "out_of_memory": 1}
+    assert f"batch 16 of {points[0].id} did not: " in fake.output.getvalue()
+    assert " made all the same" in fake.output.getvalue()
 
 
 @libtpu

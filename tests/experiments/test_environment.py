@@ -64,15 +64,15 @@ def test_versions_are_those_of_what_is_installed():
 
 
 def test_the_hash_follows_what_measures_and_nothing_else(sources: Path):
-    before = environment.code_hash(sources)
+    before = environment.code_hash(root=sources)
     (sources / "meshes/hardware.py").write_text("# a chip more\n")
     (sources / "README.md").write_text("hello\n")
-    assert environment.code_hash(sources) == before
+    assert environment.code_hash(root=sources) == before
     (sources / "models/a.py").write_text("# changed\n")
-    changed = environment.code_hash(sources)
+    changed = environment.code_hash(root=sources)
     assert changed != before
     (sources / "models/b.py").write_text("")
-    assert environment.code_hash(sources) not in (before, changed)
+    assert environment.code_hash(root=sources) not in (before, changed)
 
 
 MEASURES_NOTHING = {
@@ -127,9 +127,9 @@ def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
 )
 def test_the_hash_follows_what_places_and_starts_a_worker(sources: Path, name: str):
     (sources / "experiments/launch").mkdir(parents=True)
-    before = environment.code_hash(sources)
+    before = environment.code_hash(root=sources)
     (sources / name).write_text("# changed\n")
-    assert environment.code_hash(sources) != before
+    assert environment.code_hash(root=sources) != before
 
 
 def test_every_measuring_source_is_there():

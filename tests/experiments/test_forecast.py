@@ -52,8 +52,8 @@ def test_the_time_left_is_that_of_all_turns(point: MakePoint, run: MakeRun):
     forecast.learn([run(1, 4.0), run(2, 20.0)])
     turns = [Turn(point(1), 0), Turn(point(2), 0), Turn(point(2), 1)]
     assert forecast.left_s(turns) == 44.0
-    assert forecast.left_s(turns, elapsed_s=3.0) == 41.0
-    assert forecast.left_s(turns, elapsed_s=9.0) == 40.0
+    assert forecast.left_s(turns, elapsed_s=[3.0]) == 41.0
+    assert forecast.left_s(turns, elapsed_s=[9.0]) == 40.0
     assert forecast.left_s([]) == 0.0
 
 
@@ -64,4 +64,13 @@ def test_a_guess_that_was_too_short_is_corrected_while_the_first_run_goes_on(
     turns = [Turn(point(batch), 0) for batch in (1, 2, 3)]
     guess_s = forecast.run_s(point(1))
     assert forecast.left_s(turns) == 3 * guess_s
-    assert forecast.left_s(turns, elapsed_s=2 * guess_s) == 4 * guess_s
+    assert forecast.left_s(turns, elapsed_s=[2 * guess_s]) == 4 * guess_s
+
+
+def test_several_at_a_time_share_the_time_left(point: MakePoint, run: MakeRun):
+    forecast = Forecast(Timing(), jobs=2)
+    forecast.learn([run(1, 4.0), run(2, 20.0)])
+    turns = [Turn(point(2), 0), Turn(point(1), 0), Turn(point(1), 1)]
+    assert forecast.left_s(turns[1:]) == 4.0
+    assert forecast.left_s(turns, elapsed_s=[4.0, 2.0]) == 16.0
+    assert forecast.left_s(turns, elapsed_s=[14.0, 2.0]) == 6.0

@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from experiments import host_memory
 from experiments import plan as planning
 from experiments.calibrated import calibration_path
 from experiments.calibrated import chips_of
@@ -117,7 +118,7 @@ def test_the_text_gives_reasons_and_the_time(capsys, monkeypatch):
 
 
 def test_a_point_on_cpu_that_this_host_cannot_hold_is_out_of_host_memory(monkeypatch):
-    monkeypatch.setattr(planning, "host_memory_bytes", lambda: 1_000_000)
+    monkeypatch.setattr(host_memory, "host_memory_bytes", lambda: 1_000_000)
     cpu = sweep_of("1/1")
     (row,) = planning.plan(cpu, CHIPS)
     assert (row.status, row.phase) == ("out_of_memory", "host")

@@ -1,5 +1,6 @@
 """The status line on a terminal, and the words at the end of a sweep."""
 
+import io
 import os
 import pty
 import select
@@ -58,9 +59,8 @@ def test_a_terminal_sees_time_pass_and_no_thread_is_started(
     clock = SimpleNamespace(monotonic=lambda: now_s[0])
     monkeypatch.setattr(progress, "time", clock)
     shown = Progress(terminal.stream)
-    shown.begin([make_point()], ["a note"])
-    turn = Turn(make_point(), 0)
-    shown.running(turn, number=1, total=3, left_s=lambda elapsed_s: 40.0 - elapsed_s)
+    shown.begin([make_point()], ["a note"], left_s=lambda each: 40.0 - each[0])
+    shown.running(Turn(make_point(), 0), number=1, total=3)
     now_s[0] += 10.0
     shown.tick()
     text = terminal.shown(until="about 30 s left")
@@ -70,6 +70,25 @@ def test_a_terminal_sees_time_pass_and_no_thread_is_started(
     assert threading.active_count() == threads
     shown.close()
     assert "\x1b[?25h" in terminal.shown(until="\x1b[?25h"), "the cursor is back"
+
+
+def test_of_several_that_go_on_the_longest_is_told(
+    make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    now_s = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now_s[0])
+    monkeypatch.setattr(progress, "time", clock)
+    output = io.StringIO()
+    shown = Progress(output)
+    points = [make_point(batch=batch) for batch in (8, 16)]
+    shown.begin(points, [], left_s=sum)
+    for number, point in enumerate(points, start=1):
+        shown.running(Turn(point, 0), number=number, total=2)
+        now_s[0] += 25.0
+    shown.tick()
+    line = output.getvalue().splitlines()[-1]
+    assert line.startswith("1/2  cpu  1/1  B=8   and 1 more  for 50 s  ")
+    assert line.endswith("(50 s passed, about 75 s left)")
 
 
 def test_labels_are_of_one_width_and_name_what_differs(make_point: MakePoint):

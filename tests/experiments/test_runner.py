@@ -13,6 +13,7 @@ import pytest
 
 from experiments import cores
 from experiments import execution
+from experiments import host_memory
 from experiments import plan
 from experiments import process
 from experiments import watch
@@ -411,7 +412,7 @@ def test_several_slices_of_a_chip_without_a_launcher_are_invalid(
 def test_what_needs_more_memory_than_the_host_has_is_out_of_it_without_a_process(
     fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(plan, "host_memory_bytes", lambda: 1_000_000)
+    monkeypatch.setattr(host_memory, "host_memory_bytes", lambda: 1_000_000)
     point = make_point("1/data=2")
     fake.run(point, worker_command=["/nonexistent"])
     run = fake.only_run()
@@ -430,7 +431,7 @@ def test_a_host_that_has_the_memory_now_runs_what_it_had_not(
     fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "host_memory_bytes", lambda: 1_000_000)
+        patch.setattr(host_memory, "host_memory_bytes", lambda: 1_000_000)
         assert fake.run(make_point()).stored == {"out_of_memory": 1}
     assert fake.run(make_point()).stored == {"ok": 1}
 

@@ -15,6 +15,7 @@ import pytest
 
 from experiments import cores
 from experiments import lock
+from experiments import store
 from experiments import survivors
 from experiments.lock import BusyError
 from experiments.lock import CoresBusyError
@@ -120,6 +121,66 @@ def test_an_interrupted_runner_ends_its_workers_and_stores_nothing_half(
     assert [path.name for path in fake.folder.iterdir()] == [".lock"]
     assert "interrupted with 6 runs still due; the same command goes on" in said
     assert "Traceback" not in said
+
+
+def slices_of(make_point: MakePoint) -> list[Point]:
+    fields = {"chip": "v5e", "slice_shape": (4, 4), "seq_len": 256}
+    return [make_point("1/fsdp=16", 16 * each, **fields) for each in (1, 2, 3, 4)]
+
+
+def both_hang(fake: "Fake", points: list[Point]) -> subprocess.Popen[str]:
+    """Returns a runner two of whose compilations at a time hang."""
+    fake.behave({"*": {"do": "hang", "say": HANGS}})
+    runner = fake.start(*points, kind="compiling", work={"jobs": 2})
+    wait_until(
+        lambda: [*fake.folder.glob("*.log")][1:] and len(marked(fake.folder)) >= 2,
+        within_s=60,
+    )
+    return runner
+
+
+def test_an_interrupt_ends_all_compilations_in_flight(
+    fake: "Fake", make_point: MakePoint
+):
+    runner = both_hang(fake, slices_of(make_point))
+    assert runner.stderr is not None
+    with runner:
+        runner.send_signal(signal.SIGINT)
+        said = runner.stderr.read()
+        assert runner.wait(timeout=60) == 130
+    assert marked(fake.folder) == []
+    assert [path.name for path in fake.folder.iterdir()] == [".lock"]
+    assert "interrupted with 4 runs still due" in said
+    assert "Traceback" not in said
+
+
+def test_killed_with_9_several_compilations_are_lost_and_made_again(
+    fake: "Fake", make_point: MakePoint
+):
+    points = slices_of(make_point)
+    fake.behave({})
+    assert fake.compile(points[0]).stored == {"ok": 1}
+    with both_hang(fake, points) as runner:
+        runner.kill()
+    wait_until(lambda: not marked(fake.folder), within_s=30)
+    fake.behave({})
+    assert fake.compile(*points, work={"jobs": 2}).stored == {"ok": 3}
+    assert len([*fake.folder.glob("*.hlo.gz")]) == 4
+
+
+def test_what_cannot_be_stored_ends_the_other_compilations_too(
+    fake: "Fake", make_point: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    first, *others = slices_of(make_point)
+    fake.behave({"1/fsdp=16 B=16": {}, "*": {"do": "hang"}})
+
+    def save(*_: object) -> str:
+        raise store.NotStoredError("no space")
+
+    monkeypatch.setattr(store, "save", save)
+    with pytest.raises(store.NotStoredError):
+        fake.compile(first, *others[:1], work={"jobs": 2})
+    assert marked(fake.folder) == []
 
 
 def test_an_interrupt_while_data_is_prepared(fake: "Fake", make_point: MakePoint):
