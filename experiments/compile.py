@@ -13,10 +13,10 @@ from experiments import absent
 from experiments import attached
 from experiments.attached import WrongPlatformError
 from experiments.event_writer import EventWriter
-from experiments.measure import peak_host_bytes
 from experiments.protocol import DoesNotFitError
 from experiments.protocol import Finished
 from experiments.protocol import Job
+from experiments.resident import peak_host_bytes
 from experiments.train import build_step
 from meshes.build import build_mesh
 from meshes.hardware import chip

@@ -17,9 +17,12 @@ from experiments.summary import RunSummary
 from experiments.sweep import Sweep
 from scaling import quantity
 from scaling.compiled import CompiledPrediction
+from scaling.measurement import CompilerWarning
 from scaling.measurement import Measurement
 from scaling.point import Point
 from scaling.samples import in_time_order
+
+_SHOWN_WARNINGS = 5
 
 
 class CompiledPoint(Row):
@@ -28,6 +31,8 @@ class CompiledPoint(Row):
     compile_time_s: float | None
     needed_bytes: int | None
     """On each device, as the compiler says, whether it fits or not."""
+    warnings: tuple[CompilerWarning, ...]
+    """What the compiler's log said."""
     predicted: CompiledPrediction | None
     """None where nothing was compiled, or its text cannot be read (see `reason`)."""
 
@@ -37,16 +42,21 @@ def compiled_rows(sweep: Sweep, summary: RunSummary) -> tuple[CompiledPoint, ...
 
     Its newest: what the command counted as done or has just compiled.
     """
-    newest = {
-        run.id: run
-        for run in in_time_order(store.load(summary.folder).measurements)
-        if run.provenance == "compiled" and run.status == summary.statuses.get(run.id)
-    }
+    newest = newest_runs(summary)
     return tuple(
         _row(point, newest[point.id], summary.folder)
         for point in sweep.points
         if point.id in newest
     )
+
+
+def newest_runs(summary: RunSummary) -> dict[str, Measurement]:
+    """Returns by point id the newest compiled run that is as `summary` has it."""
+    return {
+        run.id: run
+        for run in in_time_order(store.load(summary.folder).measurements)
+        if run.provenance == "compiled" and run.status == summary.statuses.get(run.id)
+    }
 
 
 def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
@@ -68,6 +78,7 @@ def _row(point: Point, run: Measurement, folder: str) -> CompiledPoint:
         provenance=run.provenance,
         compile_time_s=run.phases_s.get("compile"),
         needed_bytes=_needed_bytes(run),
+        warnings=() if run.compiled is None else run.compiled.warnings,
         predicted=predicted,
     )
 
@@ -115,6 +126,14 @@ _COLUMNS = (
 def _remarks(row: CompiledPoint) -> Iterable[str]:
     if row.reason is not None:
         yield row.reason
+    for warning in row.warnings[:_SHOWN_WARNINGS]:
+        made_by = f" ({warning.op_name})" if warning.op_name else ""
+        yield (
+            f"the partitioner replicates {warning.tensor}{made_by} on every device to "
+            f"go from {warning.before} to {warning.after}"
+        )
+    if (more := len(row.warnings) - _SHOWN_WARNINGS) > 0:
+        yield f"{quantity.counted(more, 'more tensor')} replicated so; --json has all"
     if row.predicted is None:
         return
     for each in row.predicted.differences:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from experiments import cores as core_list
 from experiments import log
+from experiments.compiler_log import warnings_in
 from experiments.environment import COMPILING_SOURCES
 from experiments.environment import parent_environment
 from experiments.execution import Setting
@@ -99,18 +100,20 @@ class Compiling:
     def keep(self, run: Measurement, name: str, places: Places) -> Measurement:
         """Keeps the program, before the run itself is stored, and returns the run.
 
-        One that is stored is not compiled again, so without its program it is an error.
+        With what the compiler warned of. One that is stored is not compiled again, so
+        without its program it is an error.
         """
         if run.compiled is None:
             return run
+        found = {"warnings": warnings_in(places.log(name))}
+        changed: dict[str, object] = {"compiled": run.compiled.model_copy(update=found)}
         try:
             places.keep_hlo(name)
         # A bucket's library raises errors of its own.
         except Exception as error:
             reason = log.one_line(f"the program could not be stored: {error}")
-            lost = {"status": "error", "reason": reason, "compiled": None}
-            return run.model_copy(update=lost)
-        return run
+            changed = {"status": "error", "reason": reason, "compiled": None}
+        return run.model_copy(update=changed)
 
 
 def _share_bytes(jobs: int) -> int | None:

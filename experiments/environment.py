@@ -55,6 +55,7 @@ MEASURING_SOURCES = (
     "experiments/event_writer.py",
     "experiments/protocol.py",
     "experiments/measure.py",
+    "experiments/resident.py",
     "experiments/attached.py",
     "experiments/agreement.py",
     "experiments/compilations.py",

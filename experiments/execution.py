@@ -53,6 +53,8 @@ class Executed:
 
     measurement: Measurement | None
     """None if the runner was interrupted."""
+    spawned_at_s: float
+    """`time.monotonic()` just before spawn."""
     total_s: float
     """From just before spawn to the last exit."""
     name: str
@@ -88,6 +90,7 @@ def execute(
             measurement = run.record(done, provenance, environment)
         return Executed(
             measurement=measurement,
+            spawned_at_s=run.spawned_at_s,
             total_s=run.total_s,
             name=run.name,
             logs=run.logs,
@@ -119,13 +122,13 @@ class _Run:
         processes = range(local.num_processes(setting.task, point))
         self.logs = tuple(setting.places.log(self.name, index) for index in processes)
         self._started_at = record.now_utc()
-        self._spawned_at_s = time.monotonic()
-        self._ended_at_s = self._spawned_at_s
+        self.spawned_at_s = time.monotonic()
+        self._ended_at_s = self.spawned_at_s
 
     @property
     def total_s(self) -> float:
         """Just before spawn to the end of the last process."""
-        return self._ended_at_s - self._spawned_at_s
+        return self._ended_at_s - self.spawned_at_s
 
     def go(self) -> _Done:
         """Starts the processes, follows them to their end, and judges it."""
@@ -140,7 +143,7 @@ class _Run:
         try:
             ending = watch(
                 workers,
-                spawned_at_s=self._spawned_at_s,
+                spawned_at_s=self.spawned_at_s,
                 limits=self._setting.limits,
                 interrupt=self._setting.interrupt,
             )
@@ -178,7 +181,7 @@ class _Run:
             run=self._run,
             sweep=self._setting.sweep,
             started_at=self._started_at,
-            spawned_at_s=self._spawned_at_s,
+            spawned_at_s=self.spawned_at_s,
             ended_at_s=self._ended_at_s,
             ends=done.ends,
             cores=self._cores or [None] * len(done.ends),
@@ -198,7 +201,7 @@ class _Run:
             run=self._run,
             mark=mark,
             cores=self._cores,
-            spawned_at_s=self._spawned_at_s,
+            spawned_at_s=self.spawned_at_s,
             data_folder=places.data,
             checkpoint_folder=checkpoints,
             timing=self._setting.timing,

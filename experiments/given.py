@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterable
 
-_UNITS = {"": 1} | {
+_UNITS = {"": 1, "B": 1} | {
     f"{prefix}{kind}": size**power
     for kind, size in (("iB", 1024), ("B", 1000))
     for power, prefix in enumerate("KMGT", start=1)

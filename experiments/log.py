@@ -1,6 +1,7 @@
 """Log: what a worker printed, read for people's sake where it could say no more.
 
-Results are never parsed from it; the reason of a failure may be quoted from it.
+Results are never parsed from it but what `experiments.compiler_log` finds; the reason
+of a failure may be quoted from it.
 """
 
 import re

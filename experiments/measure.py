@@ -5,8 +5,6 @@ Imports JAX: nothing here may be imported before the process is confined to its 
 
 import logging
 import math
-import resource
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from experiments.protocol import BlockEnded
 from experiments.protocol import Finished
 from experiments.protocol import Job
 from experiments.protocol import StepEnded
+from experiments.resident import peak_host_bytes
 from experiments.timing import Loop
 from experiments.timing import Save
 from experiments.timing import from_process_0
@@ -80,12 +79,6 @@ def measure(job: Job, events: EventWriter) -> None:
             state_bytes_per_device=state_bytes,
         )
     )
-
-
-def peak_host_bytes() -> int:
-    """Returns the largest resident set this process has had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _with_first_read(data: Iterator[Any]) -> Iterator[Any]:

@@ -1,6 +1,8 @@
-"""Resident: the memory that whole process groups hold at a moment."""
+"""Resident: the memory of this host that processes hold, now and at most."""
 
 import os
+import resource
+import sys
 from collections.abc import Container
 from pathlib import Path
 
@@ -17,6 +19,12 @@ def resident_bytes(groups: Container[int], proc: Path = PROC) -> int:
     """
     pages = sum(_pages(entry, groups) for entry in proc.glob("[0-9]*/stat"))
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_host_bytes() -> int:
+    """Returns the largest resident set this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _pages(stat: Path, groups: Container[int]) -> int:

@@ -130,7 +130,7 @@ class _Sweep:
         self._work = work
         self._setting = setting
         self._progress = progress
-        self._account = Account(work.jobs)
+        self._account = Account()
         self._forecast = Forecast(setting.timing, work.jobs)
         self._seed = f"{setting.sweep} {datetime.now(UTC).date().isoformat()}"
         with self._account.part("planning"):
@@ -268,11 +268,15 @@ class _Sweep:
 
     def _take(self, turn: Turn, executed: Executed) -> None:
         run = executed.measurement
+        times_s = {
+            "spawned_at_s": executed.spawned_at_s,
+            "total_s": executed.total_s,
+        }
         if run is None:
-            self._account.add_lost_run(total_s=executed.total_s)
+            self._account.add_lost_run(**times_s)
             self._turns.insert(0, turn)
             return
-        self._account.add_run(run, total_s=executed.total_s)
+        self._account.add_run(run, **times_s)
         self._forecast.learn([run])
         if run.status == "wrong_platform":
             self._wrong_platforms[run.point.chip] = run

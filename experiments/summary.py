@@ -1,8 +1,10 @@
 """Summary: what a sweep came to, and how much of its time the harness itself took."""
 
 import contextlib
+import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
@@ -17,6 +19,9 @@ PARTS: tuple[str, ...] = ("planning", "preparing data", "exits", "storing", "oth
 other: between runs, whatever has no name."""
 
 _UP_TO_TIMED = ("start", "devices", "data", "state", "compile", "warm_up", "timed")
+
+_Interval = tuple[float, float]
+"""Begin and end by `time.monotonic()`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +55,8 @@ class RunSummary:
     """Runs stored by this command, by status."""
     wall_s: float
     useful_s: float
-    """Sum over runs of (end of the last timed block − just before spawn), by how many
-    of them go on at a time."""
+    """Time in which a run, or several, was on its way from just before its spawn to the
+    end of its last timed block."""
     parts_s: dict[str, float]
     """The overhead by `PARTS`."""
     long_warm_ups: dict[str, float] = field(default_factory=dict)
@@ -82,12 +87,11 @@ class RunSummary:
 class Account:
     """Adds up where the time of a sweep goes while it runs."""
 
-    def __init__(self, jobs: int = 1):
-        """Takes how many runs go on at a time; each has that share of the time."""
-        self._jobs = jobs
+    def __init__(self):
         self._started_s = time.monotonic()
         self._parts_s = dict.fromkeys(PARTS, 0.0)
-        self._useful_s = 0.0
+        self._useful: list[_Interval] = []
+        self._whole: list[_Interval] = []
         self.stored: Counter[Status] = Counter()
         self.long_warm_ups: dict[str, float] = {}
 
@@ -107,19 +111,23 @@ class Account:
             within_s = sum(self._parts_s.values()) - counted_s
             self._parts_s[name] += time.monotonic() - began_s - within_s
 
-    def add_run(self, run: Measurement, *, total_s: float) -> None:
+    def add_run(self, run: Measurement, *, spawned_at_s: float, total_s: float) -> None:
         """Counts a run that took `total_s` from just before spawn to its last exit."""
         split = RunTime.of(run, total_s=total_s)
-        self._useful_s += split.useful_s / self._jobs
-        self._parts_s["exits"] += split.exit_s / self._jobs
+        self._add(spawned_at_s, useful_s=split.useful_s, exit_s=split.exit_s)
         fraction = warm_up_fraction(run)
         if fraction is not None and fraction > LONG_WARM_UP_FRACTION:
             longest = max(fraction, self.long_warm_ups.get(run.id, 0.0))
             self.long_warm_ups[run.id] = longest
 
-    def add_lost_run(self, *, total_s: float) -> None:
+    def add_lost_run(self, *, spawned_at_s: float, total_s: float) -> None:
         """Counts a run that the interrupt of the runner has ended, as its own time."""
-        self._useful_s += total_s / self._jobs
+        self._add(spawned_at_s, useful_s=total_s, exit_s=0.0)
+
+    def _add(self, spawned_at_s: float, *, useful_s: float, exit_s: float) -> None:
+        useful_until_s = spawned_at_s + useful_s
+        self._useful.append((spawned_at_s, useful_until_s))
+        self._whole.append((spawned_at_s, useful_until_s + exit_s))
 
     def summary(
         self,
@@ -133,8 +141,10 @@ class Account:
     ) -> RunSummary:
         """Returns the summary of what has been counted until now."""
         wall_s = self.wall_s
-        parts_s = dict(self._parts_s)
-        parts_s["other"] = max(0.0, wall_s - self._useful_s - sum(parts_s.values()))
+        useful_s = _covered_s(self._useful)
+        exits_s = _covered_s(self._whole) - useful_s
+        parts_s = {**self._parts_s, "exits": exits_s}
+        parts_s["other"] = max(0.0, wall_s - useful_s - sum(parts_s.values()))
         return RunSummary(
             sweep=sweep,
             folder=folder,
@@ -142,9 +152,18 @@ class Account:
             statuses=statuses,
             stored=dict(self.stored),
             wall_s=wall_s,
-            useful_s=self._useful_s,
+            useful_s=useful_s,
             parts_s=parts_s,
             long_warm_ups=dict(self.long_warm_ups),
             num_left=num_left,
             interrupted_by=interrupted_by,
         )
+
+
+def _covered_s(intervals: Iterable[_Interval]) -> float:
+    """Returns the time that is in at least one of the intervals."""
+    covered_s, until_s = 0.0, -math.inf
+    for begin_s, end_s in sorted(intervals):
+        covered_s += max(0.0, end_s - max(begin_s, until_s))
+        until_s = max(until_s, end_s)
+    return covered_s

@@ -105,6 +105,22 @@ class Memory(BaseModel):
     """Parameters and optimizer state on the fullest device, from the shards."""
 
 
+class CompilerWarning(BaseModel):
+    """A tensor that the partitioner replicates on all devices to shard it otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["involuntary_rematerialization"]
+    tensor: str
+    """Name and shape on one device, as the compiler writes them."""
+    op_name: str | None
+    """Of the source that made it."""
+    before: str
+    """Its sharding, as the compiler writes it."""
+    after: str
+    """The sharding it was to have."""
+
+
 class CompiledProgram(BaseModel):
     """What a compiler says of a step for one device; its HLO text lies beside."""
 
@@ -120,6 +136,8 @@ class CompiledProgram(BaseModel):
     code_bytes: NonNegativeInt
     live_peak_bytes: NonNegativeInt | None = None
     """The most that is alive at once; None where the compiler does not say."""
+    warnings: tuple[CompilerWarning, ...] = ()
+    """What the compiler's log said of the step."""
 
     @property
     def peak_bytes(self) -> int:

@@ -33,6 +33,9 @@ _COMPILE = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",
     "TPU_WORKER_HOSTNAMES": "localhost",
+    # What libtpu warns of belongs into the run's log, not into a folder for all.
+    "TPU_LOG_DIR": "disabled",
+    "TPU_STDERR_LOG_LEVEL": "1",
 }
 _ABOUT_TPUS = ("TPU_", "CLOUD_TPU_", "MEGASCALE_")
 """How the names of variables begin that describe the TPUs of this machine."""

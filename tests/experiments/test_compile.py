@@ -26,6 +26,7 @@ from models.counts import executed_flops_per_token
 from models.presets import MODELS
 from scaling.feasibility import compiled_slice
 from scaling.feasibility import why_no_target
+from scaling.measurement import CompiledProgram
 from scaling.point import Point
 
 if TYPE_CHECKING:
@@ -278,6 +279,42 @@ def test_what_another_processor_compiled_counts(
     assert fake.compile(tpu()).stored == {}
     monkeypatch.setattr(environment, "code_hash", lambda sources: "changed")
     assert fake.compile(tpu()).stored == {"ok": 1}
+
+
+WARNED = (
+    "W1 spmd_partitioner.cc:666] [SPMD] Involuntary full rematerialization. The "
+    "compiler cannot go from sharding {devices=[4]<=[4]} to {replicated} efficiently "
+    'for HLO operation %copy = f32[8]{0} copy(%x), metadata={op_name="jit(step)/add"}.'
+)
+
+
+def test_what_the_compiler_warns_of_is_stored_and_told(
+    fake: "Fake", tpu: MakePoint, capsys: pytest.CaptureFixture[str]
+):
+    fake.behave({"*": {"say": WARNED}})
+    summary = fake.compile(tpu())
+    run = fake.only_run()
+    assert run.compiled is not None
+    (warning,) = run.compiled.warnings
+    assert warning.tensor == "%copy = f32[8]"
+    sweep = fake.sweep((tpu(),))
+    rows = compiled_rows(sweep, summary)
+    assert rows[0].warnings == (warning,)
+    print_rows(rows, sweep)
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "the partitioner replicates %copy = f32[8] (jit(step)/add) on every device to "
+        "go from {devices=[4]<=[4]} to {replicated}" in told
+    )
+
+
+def test_a_program_stored_before_warnings_were_has_none():
+    stored = dict.fromkeys(
+        ("arguments", "outputs", "aliases", "temporaries", "code"), 1
+    )
+    fields = {f"{name}_bytes": size for name, size in stored.items()}
+    program = CompiledProgram.model_validate({"program_hash": "0", **fields})
+    assert program.warnings == ()
 
 
 REFUSED = {

@@ -88,19 +88,21 @@ MEASURES_NOTHING = {
 }
 
 
-def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
+def imported_by(*statements: str) -> set[str]:
+    """Returns the files of ours that a process has loaded after the statements."""
     root = environment.SOURCE_ROOT
-    program = (
-        "import sys\n"
-        "import experiments.worker, experiments.measure, experiments.checkpoint\n"
-        "import experiments.batches, experiments.data\n"
-        "for module in list(sys.modules.values()):\n"
-        "    print(getattr(module, '__file__', None))\n"
+    program = "\n".join(
+        [
+            "import sys",
+            *statements,
+            "for module in list(sys.modules.values()):",
+            "    print(getattr(module, '__file__', None))",
+        ]
     )
     command = [sys.executable, "-P", "-c", program]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     loaded = {Path(line) for line in printed.splitlines() if line != "None"}
-    ours = {
+    return {
         path.relative_to(root).as_posix()
         for path in loaded
         if path.is_relative_to(root)
@@ -108,6 +110,14 @@ def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
         in ("experiments", "meshes", "models", "scaling")
         and path.name != "__init__.py"
     }
+
+
+def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
+    root = environment.SOURCE_ROOT
+    ours = imported_by(
+        "import experiments.worker, experiments.measure, experiments.checkpoint",
+        "import experiments.batches, experiments.data",
+    )
     hashed = {
         path.relative_to(root).as_posix()
         for pattern in environment.MEASURING_SOURCES
@@ -115,6 +125,30 @@ def test_the_hash_covers_everything_of_ours_that_a_worker_imports():
     }
     assert "experiments/timing.py" in ours
     assert ours - hashed == MEASURES_NOTHING & ours
+
+
+MAKES_NO_PROGRAM = MEASURES_NOTHING | {
+    # How a worker is told and heard, and what is known of a chip beside its name.
+    "experiments/attached.py",
+    "experiments/event_writer.py",
+    "experiments/protocol.py",
+    "experiments/resident.py",
+    "meshes/collectives.py",
+    "scaling/analytic.py",
+    "scaling/cost.py",
+    "scaling/feasibility.py",
+}
+
+
+def test_the_hash_of_compiled_runs_covers_what_makes_the_program():
+    ours = imported_by("import experiments.compile")
+    hashed = {
+        path.relative_to(environment.SOURCE_ROOT).as_posix()
+        for pattern in environment.COMPILING_SOURCES
+        for path in environment.SOURCE_ROOT.glob(pattern)
+    }
+    assert "meshes/targets.py" in ours
+    assert ours - hashed == MAKES_NO_PROGRAM & ours
 
 
 @pytest.mark.parametrize(

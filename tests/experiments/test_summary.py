@@ -46,8 +46,8 @@ def test_overhead_is_wall_time_without_the_runs(
     account = Account()  # at 100
     with account.part("planning"):  # 101 to 103
         pass
-    account.add_run(run, total_s=6.25)
-    account.add_run(run, total_s=6.5)
+    account.add_run(run, spawned_at_s=103.0, total_s=6.25)
+    account.add_run(run, spawned_at_s=110.0, total_s=6.5)
     made = account.summary(  # at 120
         sweep="s", folder="f", seed="x", statuses={}, num_left=0, interrupted_by=None
     )
@@ -64,6 +64,24 @@ def test_overhead_is_wall_time_without_the_runs(
         "other": 5.25,
     }
     assert sum(made.parts_s.values()) == made.overhead_s
+
+
+def test_time_that_several_runs_share_is_counted_once(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+):
+    run = make_run(phases_s=PHASES_S)
+    clock_s = iter([100.0, 120.0])
+    monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
+    account = Account()
+    # Useful from 101 to 106.5, from 103 to 108.5 and from 110 to 115.5.
+    for spawned_at_s in (101.0, 103.0, 110.0):
+        account.add_run(run, spawned_at_s=spawned_at_s, total_s=6.25)
+    made = account.summary(
+        sweep="s", folder="f", seed="x", statuses={}, num_left=0, interrupted_by=None
+    )
+    assert made.useful_s == 7.5 + 5.5
+    # The first run's exit lies within the second run.
+    assert made.parts_s["exits"] == 1.5
 
 
 def test_a_part_within_a_part_is_counted_once(monkeypatch: pytest.MonkeyPatch):
@@ -83,7 +101,7 @@ def test_a_run_lost_to_an_interrupt_is_no_overhead(monkeypatch: pytest.MonkeyPat
     clock_s = iter([100.0, 110.0])
     monkeypatch.setattr(summary.time, "monotonic", lambda: next(clock_s))
     account = Account()
-    account.add_lost_run(total_s=9.0)
+    account.add_lost_run(spawned_at_s=101.0, total_s=9.0)
     made = account.summary(
         sweep="s", folder="f", seed="x", statuses={}, num_left=1, interrupted_by=2
     )
@@ -101,7 +119,7 @@ def test_a_warm_up_above_three_tenths_of_the_window_is_listed(
         warm_up_s=(0.5, warm_up_s - 0.5),
         blocks=(Block(steps=1, elapsed_s=(1.0, 0.5)),) * 2,
     )
-    account.add_run(each, total_s=7.0)
+    account.add_run(each, spawned_at_s=0.0, total_s=7.0)
     assert (each.id in account.long_warm_ups) is listed
 
 

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import math
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -24,7 +23,6 @@ import pytest
 from experiments.batches import batches
 from experiments.data import prepare
 from experiments.log import says_port_taken
-from experiments.measure import peak_host_bytes
 from experiments.protocol import EVENT
 from experiments.protocol import Job
 from experiments.protocol import Timing
@@ -471,8 +469,3 @@ def test_failures_have_one_line_and_their_phase():
     assert failure(memory, after="compile").phase == "run"
     assert failure(memory, after="compile").needed_bytes == 64
     assert failure(MemoryError(), after="state").phase == "host"
-
-
-def test_peak_host_bytes_are_bytes():
-    resident = int(Path("/proc/self/statm").read_text().split()[1])
-    assert peak_host_bytes() >= 0.9 * resident * resource.getpagesize()
