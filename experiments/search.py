@@ -14,7 +14,7 @@ from experiments.compiled_rows import CompiledPoint
 from experiments.compiled_rows import compiled_rows
 from experiments.compiling import Compiling
 from experiments.cores import num_cores
-from experiments.plan import host_memory_bytes
+from experiments.host_memory import host_memory_bytes
 from experiments.point_flags import ADHOC
 from experiments.rows import Row
 from experiments.rows import identity
