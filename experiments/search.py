@@ -24,6 +24,7 @@ from experiments.sweep import chip_text
 from experiments.usage import note
 from meshes import topology
 from meshes.chip import Chip
+from models.config import AttentionKernel
 from models.config import Layers
 from models.config import Remat
 from models.config import Residual
@@ -50,6 +51,7 @@ class RankedPoint(Row):
     """One candidate that fits, with its policy."""
 
     accumulation: int
+    attention: AttentionKernel
     remat: Remat
     residual: Residual
     layers: Layers
@@ -239,6 +241,7 @@ def _ranked(candidate: Candidate, found: Found) -> RankedPoint:
         provenance="analytic",
         predicted=candidate.predicted,
         accumulation=point.accumulation,
+        attention=point.attention,
         remat=point.remat,
         residual=point.residual,
         layers=point.layers,

@@ -29,6 +29,7 @@ _OBSTACLES = {
     "dim": "does not divide",
     "batch": "batch",
     "sequence": "sequence",
+    "kernel": "kernel",
     "memory": "memory",
     "policy": "policy",
     "figure": "chip",
@@ -65,12 +66,12 @@ def print_found(
         _section(console, "refused", _refused(found))
     _section(console, "slices: what is left of the best throughput", _balance(found))
     if best:
-        console.print("\nthe best as a point:")
-        console.print(point_command(best[0].point), soft_wrap=True)
+        console.print("\nwhere its time and memory go, and the nearest better mesh:")
+        console.print(explain_command(best[0].point), soft_wrap=True)
 
 
-def point_command(point: Point) -> str:
-    """Returns the command that plans a point, to be pasted."""
+def explain_command(point: Point) -> str:
+    """Returns the command that explains a point, to be pasted."""
     size = point.global_batch_size
     batch = f"--batch {size}"
     if point.regime == "weak":
@@ -81,7 +82,7 @@ def point_command(point: Point) -> str:
     )
     settings = "".join(f" --set {field}={value}" for field, value in others.items())
     return (
-        f"scaling plan --model {point.model} --chip {chip_text(point)} "
+        f"scaling plan --explain --model {point.model} --chip {chip_text(point)} "
         f"--mesh {point.mesh} {batch} --seq_len {point.seq_len}{settings}"
     )
 

@@ -13,10 +13,13 @@ from typing import Any
 from typing import NamedTuple
 from typing import get_args
 
+from meshes import hardware
 from meshes import topology
 from meshes.chip import Chip
 from meshes.spec import MeshSpec
 from meshes.spec import enumerate_meshes
+from models.attention_kernels import SERVED_ON
+from models.config import AttentionKernel
 from models.config import Layers
 from models.config import Remat
 from models.config import Residual
@@ -24,6 +27,7 @@ from scaling.feasibility import AXES_AT_WORK
 from scaling.point import Point
 
 CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "attention": get_args(AttentionKernel),
     "remat": get_args(Remat),
     "residual": get_args(Residual),
     "layers": get_args(Layers),
@@ -98,6 +102,12 @@ def policies(
     # A batch that does not divide is refused once, not in every number of parts.
     accumulation = (1,) if rest or not micro_batches else _divisors(micro_batches)
     choices = {**CHOICES, "accumulation": accumulation}
+    platform = hardware.chip(base.chip).platform
+    choices["attention"] = tuple(
+        kernel
+        for kernel in choices["attention"]
+        if SERVED_ON.get(kernel, platform) == platform
+    )
     if mesh.size("tensor") == 1:
         # All of them mean the same.
         choices["residual"] = choices["residual"][:1]

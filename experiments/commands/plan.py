@@ -24,6 +24,7 @@ examples:
   scaling plan --model llama3-8b --chip v5p:4x4x8 --mesh 1/fsdp=128 \\
       --batch_per_device 1 --batch_per_device 2 --set remat=full
   scaling plan cpu_quick --chip results/chips/my_host-cpu.json
+  scaling plan v5p_vertical --explain 3f2a
   scaling plan --search --model llama3-8b --chip v5p --devices 256 --batch 512
   scaling plan --search --model llama3-8b --chip v5e --devices 64 --batch 64 \\
       --seq_len 4096 --slices 1 --slices 2 --set remat=full --confirm 3
@@ -50,6 +51,14 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "residual, layers; --set fixes one) for one --model, --chip and --batch",
     )
     add = group.add_argument
+    add(
+        "--explain",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="one point in parts: memory, time, where its axes lie, the nearest "
+        "better mesh; ID begins its id, and is needed where there are several",
+    )
     add("--search", action="store_true", help="rank all meshes of --devices")
     add("--devices", metavar="N", help="JAX devices over all slices")
     add(
@@ -71,12 +80,16 @@ def run(args: argparse.Namespace) -> int:
     """Prints the plan and returns the exit code."""
     with user_mistakes():
         _check_flags(args)
-    return _search(args) if args.search else _plan(args)
+    if args.search:
+        return _search(args)
+    return _plan(args) if args.explain is None else _explain(args)
 
 
 def _check_flags(args: argparse.Namespace) -> None:
     if args.search and args.devices is None:
         raise ValueError("--search needs --devices; write for example --devices 256")
+    if args.search and args.explain is not None:
+        raise ValueError("--search and --explain are both given; use one")
     for flag in ("devices", "slices", "confirm"):
         if getattr(args, flag) and not args.search:
             raise ValueError(f"--{flag} is a flag of --search; give that too")
@@ -119,6 +132,39 @@ def _search(args: argparse.Namespace) -> int:
         print_found(base, num_devices, found, compiled)
     if not found.ranked:
         raise UsageError("no mesh fits; see what is refused")
+    return 0
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from experiments.calibrated import chips_of
+    from experiments.explain import document
+    from experiments.explain import explanation_of
+    from experiments.explain import print_explanation
+    from experiments.point_flags import chip_files
+    from experiments.point_flags import sweep_from
+    from experiments.schedule import selected
+    from scaling.feasibility import why_infeasible
+
+    with user_mistakes():
+        sweep = sweep_from(args)
+        points = selected(sweep.points, [args.explain] if args.explain else [])
+        if len(points) > 1:
+            ids = ", ".join(point.id for point in points[:3])
+            raise ValueError(
+                f"--explain is of one point, and these are {len(points)}; say which "
+                f"by the beginning of its id: {ids}, …"
+            )
+        point = next(iter(points))
+        if (reason := why_infeasible(point)) is not None:
+            raise ValueError(f"the point cannot run: {reason}")
+        chips, calibrations = chips_of(sweep, args.results, files=chip_files(args))
+    for path in calibrations:
+        note(f"calibrated figures of {path}")
+    found = explanation_of(point, chips[point.chip])
+    if args.json:
+        print_json(document(found).model_dump(mode="json"))
+    else:
+        print_explanation(found)
     return 0
 
 

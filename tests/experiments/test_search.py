@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conftest import Fake
 
 TINY = ("--model", "tiny", "--chip", "v5e", "--batch", "16")
-ON_8 = (*TINY, "--devices", "8", "--seq_len", "128")
+ON_8 = (*TINY, "--devices", "8", "--seq_len", "128", "--set", "attention=xla")
 
 
 @pytest.fixture
@@ -65,14 +65,14 @@ def test_the_document_has_every_candidate_once(searching):
     assert found["confirmed"] is None
 
 
-def test_the_tables_fit_a_terminal_and_end_in_the_command_of_the_best(searching):
+def test_the_tables_fit_a_terminal_and_end_in_the_command_that_explains(searching):
     text = searching(*ON_8)
     *lines, command = text.splitlines()
     assert max(map(len, lines)) <= 80
-    assert command.startswith("scaling plan --model tiny --chip v5e:")
+    assert command.startswith("scaling plan --explain --model tiny --chip v5e:")
     # The command means the best of the ranked points.
     best = json.loads(searching(*ON_8, "--json"))["ranked"][0]["id"]
-    flags = command.split()[2:]
+    flags = command.split()[3:]
     (point,) = sweep_from(cli.parsed(["plan", *flags])).points
     assert point.id == best
     assert "kv_heads 2 does not divide over tensor=4" in " ".join(text.split())
