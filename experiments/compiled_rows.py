@@ -15,6 +15,7 @@ from experiments.rows import print_tables
 from experiments.store import HLO_SUFFIX
 from experiments.summary import RunSummary
 from experiments.sweep import Sweep
+from meshes import hardware
 from scaling import quantity
 from scaling.compiled import CompiledPrediction
 from scaling.measurement import CompilerWarning
@@ -96,10 +97,20 @@ def _predicted(
     if run.compiled is None or run.status != "ok":
         return None, None
     try:
-        return prediction(run, f"{folder}/{run.id}.{run.run}{HLO_SUFFIX}"), None
+        found = prediction(run, f"{folder}/{run.id}.{run.run}{HLO_SUFFIX}")
+        return found, None if found.mfu is not None else _why_no_mfu(run.point)
     # Whatever is wrong with a file, or a bucket's library raises: the others are shown.
     except Exception as error:
         return None, f"compiled, and its program cannot be accounted for: {error}"
+
+
+def _why_no_mfu(point: Point) -> str:
+    chip = hardware.chip(point.chip)
+    if chip.peak_flops_per_s_per_device(point.compute_dtype) is None:
+        return f"no peak of {chip.name} in {point.compute_dtype} is known, so no MFU"
+    return (
+        f"a rate of {chip.name}'s memory or links is not known, so no time and no MFU"
+    )
 
 
 def _heading(row: CompiledPoint) -> str:

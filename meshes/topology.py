@@ -79,7 +79,7 @@ def check_slice(chip: Chip, shape: Shape) -> None:
     valid = slices_of(chip, chips)
     if shape not in valid:
         same = " or ".join(_text(s) for s in valid)
-        cure = f"{chips} chips come as {same}" if same else _near(chip, chips)
+        cure = f"{chips} chips come as {same}" if same else _near_shapes(chip, chips)
         raise ValueError(f"{chip.name} has no slice {_text(shape)}; {cure}")
 
 
@@ -122,17 +122,29 @@ def _max_cubes(chip: Chip) -> int:
 
 
 def _near(chip: Chip, chips: int) -> str:
+    if not (near := _near_sizes(chip, chips)):
+        return (
+            f"the largest slice has {_sizes(chip)[-1]}; put more slices left of the "
+            "slash of the mesh"
+        )
+    return f"the nearest have {' or '.join(map(str, near))}"
+
+
+def _near_shapes(chip: Chip, chips: int) -> str:
+    """Returns the nearest numbers of chips with every shape in which they come."""
+    near = _near_sizes(chip, chips)
+    shapes = [_text(shape) for size in near for shape in slices_of(chip, size)]
+    listed = f": {' or '.join(shapes)}" if shapes else ""
+    return f"{_near(chip, chips)}{listed}"
+
+
+def _near_sizes(chip: Chip, chips: int) -> tuple[int, ...]:
+    """Returns the numbers of chips on both sides of `chips`; none beyond the last."""
     sizes = _sizes(chip)
     if chips > sizes[-1]:
-        return (
-            f"the largest slice has {sizes[-1]}; put more slices left of the slash "
-            "of the mesh"
-        )
-    near = next(
-        ((low, high) for low, high in pairwise(sizes) if low < chips < high),
-        sizes[:1],
-    )
-    return f"the nearest have {' or '.join(map(str, near))}"
+        return ()
+    between = (pair for pair in pairwise(sizes) if pair[0] < chips < pair[1])
+    return next(between, sizes[:1])
 
 
 def _example(chip: Chip) -> Shape:

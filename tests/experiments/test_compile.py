@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from conftest import Fake
 
 MakePoint = Callable[..., Point]
+GOLDEN = Path(__file__).parent.parent / "golden" / "hlo"
 libtpu = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="takes the TPU compiler"
 )
@@ -200,6 +201,21 @@ def test_reasons_keep_their_brackets(
     sweep = fake.sweep((point,))
     print_rows(compiled_rows(sweep, summary), sweep)
     assert "install 'x[tpu]' not [/it]" in capsys.readouterr().out
+
+
+def test_a_chip_without_a_known_peak_has_no_mfu_and_says_why(
+    fake: "Fake", make_point: MakePoint
+):
+    """B200 in float32, from a program that a compiler made for another GPU."""
+    point = make_point("data=2/fsdp=4", 16, chip="b200", seq_len=256)
+    fake.behave({"*": {"num_devices": 8}})
+    summary = fake.compile(point)
+    (text,) = fake.folder.glob("*.hlo.gz")
+    text.write_bytes((GOLDEN / "h100_data2_nodes.hlo.gz").read_bytes())
+    (row,) = compiled_rows(fake.sweep((point,)), summary)
+    assert row.predicted is not None
+    assert row.predicted.mfu is None
+    assert row.reason == "no peak of b200 in float32 is known, so no MFU"
 
 
 @pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"x" * 9_999)[:40]])

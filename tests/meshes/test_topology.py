@@ -124,7 +124,8 @@ def test_slices_that_exist(name, shape) -> None:
     ("name", "shape", "says"),
     [
         ("v5e", (4, 2), "no slice 4x2; 8 chips come as 2x4"),
-        ("v5e", (3, 3), "no slice 3x3; the nearest have 8 or 16"),
+        ("v5e", (3, 3), "no slice 3x3; the nearest have 8 or 16: 2x4 or 4x4"),
+        ("v5p", (3, 5, 7), "the nearest have 64 or 128: 4x4x4 or 4x4x8"),
         ("v5e", (4, 16), "no slice 4x16; 64 chips come as 8x8"),
         ("v5e", (4, 4, 4), "slice 4x4x4 of v5e needs 2 positive dims, as 16x16"),
         ("v5p", (4, 4), "needs 3 positive dims"),
