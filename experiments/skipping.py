@@ -52,7 +52,12 @@ class Skipping:
 
     def audits(self) -> list[Point]:
         """Returns the skipped points that are to be run, once nothing else is due."""
-        skipped = [each for each in self._points if self._status(each) == "skipped"]
+        skipped = [
+            point
+            for point in self._points
+            # Once a command: what is preempted again is the next one's.
+            if self._status(point) == "skipped" and point.id not in self._audited
+        ]
         if self._every is None or not skipped:
             return []
         if self.exception() is None:

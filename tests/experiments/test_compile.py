@@ -353,6 +353,19 @@ def test_of_skipped_points_one_at_least_is_compiled_all_the_same(
     assert fake.compile(*points).stored == {}
 
 
+def test_an_audit_that_is_preempted_again_and_again_ends(
+    fake: "Fake", tpu: MakePoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Compiling, "audit_every", 10**9)
+    fake.behave({"1/fsdp=16 B=16": REFUSED, "*": {"do": "exit", "code": 143}})
+    small, *large = [tpu(batch=16 * number) for number in range(1, 4)]
+    fake.compile(small)
+    summary = fake.compile(small, *large)
+    # Each is tried twice, and stays skipped.
+    assert summary.stored == {"skipped": 2, "preempted": 4}
+    assert {summary.statuses[point.id] for point in large} == {"skipped"}
+
+
 def test_where_a_larger_batch_fits_every_skipped_point_is_compiled(
     fake: "Fake", tpu: MakePoint
 ):
