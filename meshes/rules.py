@@ -28,21 +28,16 @@ RULES: Mapping[str, tuple[Axis, ...]] = {
     "batch": ("data", "fsdp"),
     "seq": ("context",),
     "residual_seq": ("context",),
-    "residual_embed": (),
     "whole": (),
 }
 """Logical axis to the mesh axes that shard it, outermost first; () is replicated."""
 
-_RESIDUAL: Mapping[str, Mapping[str, tuple[Axis, ...]]] = {
-    "replicated": {},
-    "seq": {"residual_seq": ("context", "tensor")},
-    "embed": {"residual_embed": ("tensor",)},
-}
-
 
 def rules(residual: str) -> Mapping[str, tuple[Axis, ...]]:
-    """Returns RULES with the dim of the residual stream that `tensor` shards."""
-    return {**RULES, **_RESIDUAL[residual]}
+    """Returns RULES; where `residual` is `seq`, `tensor` shards the stream too."""
+    if residual == "replicated":
+        return RULES
+    return {**RULES, "residual_seq": ("context", "tensor")}
 
 
 def spec_entries(logical_axes: Sequence[str]) -> tuple[tuple[Axis, ...] | None, ...]:

@@ -18,8 +18,8 @@ Activation = Literal["swiglu", "geglu", "gelu", "relu", "relu2"]
 Remat = Literal["none", "dots", "full"]
 """What the backward pass recomputes: nothing, all but matmul outputs, whole blocks."""
 Layers = Literal["scanned", "unrolled"]
-Residual = Literal["replicated", "seq", "embed"]
-"""Which dim of the residual stream `tensor` shards between the halves of a block."""
+Residual = Literal["replicated", "seq"]
+"""What `tensor` shards of the residual stream between the halves of a block."""
 DType = Literal["float32", "bfloat16"]
 AttentionKernel = Literal["xla", "splash", "cudnn"]
 """What computes attention: plain operations, or the kernels of a TPU or a GPU."""

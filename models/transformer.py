@@ -1,6 +1,7 @@
 """Transformer: a decoder-only language model in Flax NNX, of any ModelConfig."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ from models.layers import normal
 from models.layers import project
 from models.layers import rotary_angles
 
-RESIDUAL = ("batch", "residual_seq", "residual_embed")
+RESIDUAL = ("batch", "residual_seq", "whole")
 """Logical axes of the residual stream."""
 
 _POLICIES = {
@@ -60,7 +61,33 @@ class Block(nnx.Module):
 
     def _whole(self, x: jax.Array) -> jax.Array:
         # Said, because the partitioner may otherwise gather the kernels instead.
-        return self.computation.constrain(x, ("batch", "seq", "whole"))
+        return _whole_stream(self.computation, x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _whole_stream(computation: Computation, x: jax.Array) -> jax.Array:
+    """Returns the residual stream whole over `tensor`; its gradient is scattered.
+
+    A constraint alone holds for the gradient too, which would be summed whole.
+    """
+    return computation.constrain(x, ("batch", "seq", "whole"))
+
+
+def _whole_stream_forward(
+    computation: Computation, x: jax.Array
+) -> tuple[jax.Array, None]:
+    return _whole_stream(computation, x), None
+
+
+def _whole_stream_backward(
+    computation: Computation, _: None, gradient: jax.Array
+) -> tuple[jax.Array]:
+    # Whole first: summed over its three uses in attention before it crosses, once.
+    whole = computation.constrain(gradient, ("batch", "seq", "whole"))
+    return (computation.constrain(whole, RESIDUAL),)
+
+
+_whole_stream.defvjp(_whole_stream_forward, _whole_stream_backward)
 
 
 class Transformer(nnx.Module):

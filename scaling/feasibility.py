@@ -214,16 +214,10 @@ def _batch_that_does_not_divide(point: Point) -> str | None:
 
 
 def _residual_that_does_not_divide(point: Point) -> str | None:
-    of = rules(point.residual)
-    sizes = (
-        ("seq", point.seq_len, of["residual_seq"]),
-        ("embed", MODELS[point.model].embed_dim, of["residual_embed"]),
-    )
-    for dim, size, axes in sizes:
-        shard = functools.partial(shard_size, dim, size, axes, point.mesh)
-        if complaint := _complaint(shard):
-            return f"{complaint} (residual={point.residual})"
-    return None
+    axes = rules(point.residual)["residual_seq"]
+    shard = functools.partial(shard_size, "seq", point.seq_len, axes, point.mesh)
+    complaint = _complaint(shard)
+    return complaint and f"{complaint} (residual={point.residual})"
 
 
 def _sequence_beyond_positions(point: Point) -> str | None:

@@ -49,7 +49,7 @@ class Point(BaseModel):
     layers: Layers = "scanned"
     residual: Residual = "replicated"
     """How the residual stream lies over `tensor`: whole on each of its devices, or
-    sharded along the sequence (Megatron's sequence parallelism) or along embed."""
+    sharded along the sequence (Megatron's sequence parallelism)."""
     param_dtype: DType = "float32"
     compute_dtype: DType = "bfloat16"
     data: str = "text"

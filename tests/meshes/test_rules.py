@@ -20,15 +20,13 @@ pytestmark = pytest.mark.fast
 def test_the_table_names_mesh_axes_only() -> None:
     assert {axis for axes in RULES.values() for axis in axes} <= set(AXES)
     parameters = {"layers", "embed", "mlp", "heads", "kv_heads", "head_dim", "vocab"}
-    activations = {"batch", "seq", "residual_seq", "residual_embed", "whole"}
+    activations = {"batch", "seq", "residual_seq", "whole"}
     assert parameters | {"positions"} | activations == set(RULES)
 
 
-def test_the_residual_stream_is_sharded_along_the_dim_that_is_named() -> None:
-    stream = ("residual_seq", "residual_embed")
-    assert [rules("replicated")[dim] for dim in stream] == [("context",), ()]
-    assert [rules("seq")[dim] for dim in stream] == [("context", "tensor"), ()]
-    assert [rules("embed")[dim] for dim in stream] == [("context",), ("tensor",)]
+def test_the_residual_stream_is_sharded_where_it_is_asked_for() -> None:
+    assert rules("replicated")["residual_seq"] == ("context",)
+    assert rules("seq")["residual_seq"] == ("context", "tensor")
 
 
 @pytest.mark.parametrize(
