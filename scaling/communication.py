@@ -18,6 +18,7 @@ from models.config import ModelConfig
 from models.presets import MODELS
 from scaling.cost import Collective
 from scaling.point import Point
+from scaling.rewrites import as_compiled
 from scaling.weights import DTYPE_BYTES
 from scaling.weights import makes_again
 from scaling.weights import weight_bytes
@@ -25,7 +26,8 @@ from scaling.weights import weight_bytes
 
 def collectives(point: Point) -> tuple[Collective, ...]:
     """Returns every collective of one optimizer step, of one device."""
-    return tuple(each for part in (_fsdp, _data, _tensor) for each in part(point))
+    asked_for = (each for part in (_fsdp, _data, _tensor) for each in part(point))
+    return tuple(as_compiled(each, point) for each in asked_for)
 
 
 def local_tokens(point: Point) -> int:
@@ -81,21 +83,36 @@ def _data(point: Point) -> Iterator[Collective]:
 
 
 def _tensor(point: Point) -> Iterator[Collective]:
-    """Yields the all-reduces of activations [tokens, D] over `tensor`.
+    """Yields what crosses `tensor`: activations [tokens, D].
 
-    Two a block forward, two backward, and the first again where `remat` is full (the
-    block's last matmul is not repeated, nor what follows it); one for the look-up in
-    a table sharded over the vocabulary, one for the input's gradient of the head.
+    They are summed twice a block forward, twice backward, and once more where `remat`
+    is full (the block's last matmul is not repeated, nor what follows it); once for the
+    look-up in a table sharded over the vocabulary, once for the input's gradient of the
+    head. A stream that lies sharded is scattered in these sums, and gathered before
+    every matmul that takes it: twice a block forward, twice for the gradients that come
+    back, twice more where what was gathered is not kept.
     """
     config = MODELS[point.model]
-    times = config.num_layers * (4 + (point.remat == "full")) + 2
     array = local_tokens(point) * config.embed_dim * DTYPE_BYTES[point.compute_dtype]
-    yield from _all_reduce(
-        "tensor",
-        point.mesh,
-        payload=float(times * array),
-        count=times * point.accumulation,
-    )
+    sums = config.num_layers * (4 + (point.remat == "full")) + 2
+    if point.residual == "replicated":
+        yield from _over_tensor("all_reduce", point, times=sums, array=array)
+        return
+    gathers = config.num_layers * (4 + 2 * (point.remat != "none")) + 2
+    yield from _over_tensor("all_gather", point, times=gathers, array=array)
+    yield from _over_tensor("reduce_scatter", point, times=sums, array=array)
+
+
+def _over_tensor(
+    kind: CollectiveKind, point: Point, *, times: int, array: int
+) -> Iterator[Collective]:
+    count, payload = times * point.accumulation, float(times * array)
+    if kind == "all_reduce":
+        yield from _all_reduce("tensor", point.mesh, payload=payload, count=count)
+    else:
+        yield from _two_networks(
+            kind, "tensor", point.mesh, payload=payload, count=count
+        )
 
 
 def _all_reduce(
