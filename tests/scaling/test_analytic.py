@@ -228,6 +228,27 @@ def test_tensor_reduces_activations_four_times_a_block(remat, times):
     assert reduce.bytes == pytest.approx(2 * 7 / 8 * times * array)
 
 
+def test_a_sharded_stream_is_gathered_before_what_takes_it_and_scattered_in_sums():
+    changes = {"mesh": "1/fsdp=64,tensor=4", "remat": "full", "residual": "seq"}
+    found = by_kind(cost(point(**changes)))
+    array = 256 // 64 * 4096 * D * 2
+    gather = found["all_gather", ("tensor",), "ici"]
+    scatter = found["reduce_scatter", ("tensor",), "ici"]
+    # Before both halves of a block: forward, again, and for what comes back; head and
+    # table once each.
+    assert (gather.count, gather.payload_bytes) == (6 * L + 2, (6 * L + 2) * array)
+    assert (scatter.count, scatter.payload_bytes) == (5 * L + 2, (5 * L + 2) * array)
+    assert gather.bytes == 3 / 4 * gather.payload_bytes
+    assert ("all_reduce", ("tensor",), "ici") not in found
+
+
+def test_what_is_kept_whole_is_not_gathered_again():
+    changes = {"mesh": "1/fsdp=64,tensor=4", "remat": "none", "residual": "seq"}
+    found = by_kind(cost(point(**changes)))
+    assert found["all_gather", ("tensor",), "ici"].count == 4 * L + 2
+    assert found["reduce_scatter", ("tensor",), "ici"].count == 4 * L + 2
+
+
 def test_tensor_shards_weights_before_they_travel():
     found = by_kind(cost(point(mesh="1/fsdp=64,tensor=4")))
     local = (N - NORMS) // 4 + NORMS

@@ -96,15 +96,17 @@ def test_recomputation_changes_hfu_over_mfu_only():
 
 
 @pytest.mark.parametrize(
-    ("mesh", "shape", "rings"),
+    ("mesh", "shape", "rings", "rewritten"),
     [
         # scaling-book "training": fsdp is bound by communication below
-        # C/W tokens a chip, W both directions of a ring, divided by the rings.
-        ("1/fsdp=256", (16, 16), 2),
-        ("1/fsdp=16,data=16", (16, 16), 1),
+        # C/W tokens a chip, W both directions of a ring, divided by the rings. Of two
+        # gathers and a scatter the compiler makes the scatter an all-reduce where the
+        # axis fills the slice: 4/3 of the bytes.
+        ("1/fsdp=256", (16, 16), 2, 4 / 3),
+        ("1/fsdp=16,data=16", (16, 16), 1, 1),
     ],
 )
-def test_fsdp_meets_the_threshold_of_the_scaling_book(mesh, shape, rings):
+def test_fsdp_meets_the_threshold_of_the_scaling_book(mesh, shape, rings, rewritten):
     threshold = 197e12 / (2 * 45e9) / rings
     for sequences in (1, 2, 4, 8):
         this = point(
@@ -120,15 +122,15 @@ def test_fsdp_meets_the_threshold_of_the_scaling_book(mesh, shape, rings):
         # Attention, the head and the last shard of a ring are not in the book's
         # estimate; they come to a few percent.
         assert sent_s / times["compute"] == pytest.approx(
-            threshold / (sequences * 512), rel=0.1
+            rewritten * threshold / (sequences * 512), rel=0.1
         )
 
 
 def test_more_slices_are_limited_by_what_crosses_between_them():
     # Strong scaling to many slices: gradients stay, tokens a slice shrink.
     slices = {"slice_shape": (4, 4), "global_batch_size": 512}
-    few = predict(point(mesh="data=2/fsdp=16", **slices), chip("v5e"))
-    many = predict(point(mesh="data=32/fsdp=16", **slices), chip("v5e"))
+    few = predict(point(mesh="data=2/fsdp=8,tensor=2", **slices), chip("v5e"))
+    many = predict(point(mesh="data=32/fsdp=8,tensor=2", **slices), chip("v5e"))
     assert few.limited_by == "compute"
     assert many.limited_by == "dcn"
     # 2 · 31/32 of a chip's 16th of the bfloat16 gradients at 3.125e9 bytes/s, and 34

@@ -1,0 +1,59 @@
+import pytest
+
+from scaling.analytic import cost
+from scaling.point import Point
+
+pytestmark = pytest.mark.fast
+
+
+def sent(chip, shape, mesh):
+    """Returns by network and kind what an fsdp axis sends, and of how much."""
+    point = Point.model_validate(
+        {
+            "model": "llama3-8b",
+            "chip": chip,
+            "slice_shape": shape,
+            "mesh": mesh,
+            "global_batch_size": 128,
+            "seq_len": 2048,
+            "remat": "full",
+        }
+    )
+    return {
+        (each.network, each.kind): (each.bytes, each.payload_bytes)
+        for each in cost(point).collectives
+        if each.axes == ("fsdp",)
+    }
+
+
+@pytest.mark.parametrize(
+    ("chip", "shape", "mesh", "kinds"),
+    [
+        ("v5e", (4, 4), "1/fsdp=16", {"all_gather", "all_reduce"}),
+        ("v5e", (16, 16), "1/fsdp=256", {"all_gather", "all_reduce"}),
+        ("v4", (4, 4, 4), "1/fsdp=64", {"all_reduce"}),
+        ("v5p", (4, 4, 4), "1/fsdp=64", {"all_reduce"}),
+        ("v7x", (4, 4, 4), "1/fsdp=128", {"all_reduce", "reduce_scatter"}),
+        # A part of a slice, or a single dim, is a ring or a line.
+        ("v5e", (4, 4), "1/fsdp=4,tensor=4", {"all_gather", "reduce_scatter"}),
+        ("v5p", (4, 4, 4), "1/data=4,fsdp=16", {"all_gather", "reduce_scatter"}),
+        ("h100-sxm", None, "1/fsdp=8", {"all_gather", "reduce_scatter"}),
+    ],
+)
+def test_a_whole_torus_sums_where_it_was_asked_to_gather_or_scatter(
+    chip, shape, mesh, kinds
+):
+    assert {kind for _, kind in sent(chip, shape, mesh)} == kinds
+
+
+def test_what_becomes_an_all_reduce_sends_twice_as_much():
+    found = sent("v5e", (4, 4), "1/fsdp=16")
+    # All gradients in bfloat16, each once: 2 · 15/16 of them.
+    payload = 2 * 8_030_261_248
+    assert found["ici", "all_reduce"] == (2 * 15 / 16 * payload, payload)
+
+
+def test_what_crosses_between_slices_is_what_was_asked_for():
+    kinds = {(network, kind) for network, kind in sent("v5e", (4, 4), "fsdp=2/fsdp=16")}
+    assert ("dcn", "reduce_scatter") in kinds
+    assert ("ici", "all_reduce") in kinds
