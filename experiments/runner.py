@@ -5,14 +5,8 @@ after the other in shuffled rounds, or as many at a time as the work allows. Wha
 run does, it becomes a record.
 """
 
-import signal
 from collections.abc import Iterable
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED
-from concurrent.futures import Executor
-from concurrent.futures import Future
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import wait
 from datetime import UTC
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +15,9 @@ from experiments import record
 from experiments import schedule
 from experiments import store
 from experiments import survivors
+from experiments.crew import Crew
 from experiments.execution import Executed
 from experiments.execution import Setting
-from experiments.execution import execute
 from experiments.execution import worker_command as real_worker
 from experiments.forecast import Forecast
 from experiments.interrupt import Interrupt
@@ -46,8 +40,6 @@ from scaling import quantity
 from scaling.measurement import Measurement
 from scaling.measurement import Status
 from scaling.point import Point
-
-_TICK_S = 1.0
 
 
 def run_sweep(
@@ -135,6 +127,7 @@ class _Sweep:
         self._seed = f"{setting.sweep} {datetime.now(UTC).date().isoformat()}"
         with self._account.part("planning"):
             self._environment = work.environment()
+        self._crew = Crew(work, setting, self._environment)
         self._settled = Settled(points, work, self._environment)
         self._skipping = Skipping(
             points,
@@ -143,7 +136,6 @@ class _Sweep:
             seed=setting.sweep,
         )
         self._turns: list[Turn] = []
-        self._running: dict[Future[Executed], Turn] = {}
         self._num_ended = 0
         self._preempted: set[Turn] = set()
         self._wrong_platforms: dict[str, Measurement] = {}
@@ -167,18 +159,12 @@ class _Sweep:
             self._turns = schedule.rounds(due, seed=self._seed)
 
     def take_turns(self, max_time_s: float | None) -> None:
-        """Makes the runs that are due, until they are made or it has to stop.
-
-        Each in a thread that does nothing but follow it; all else is done in this one.
-        """
-        with ThreadPoolExecutor(self._work.jobs) as threads:
-            try:
-                while self._turns_started(threads, max_time_s):
-                    self._wait()
-            except BaseException:
-                # Nobody would store what the runs in flight come to.
-                self._interrupt.request(signal.SIGTERM)
-                raise
+        """Makes the runs that are due, until they are made or it has to stop."""
+        with self._crew:
+            while self._turns_started(max_time_s):
+                for turn, executed in self._crew.ended():
+                    self._take(turn, executed)
+                self._progress.tick()
 
     def finish(self) -> RunSummary:
         """Returns the summary, which is also shown."""
@@ -213,13 +199,13 @@ class _Sweep:
                 self._store(run)
                 self._progress.settled(run)
 
-    def _turns_started(self, threads: Executor, max_time_s: float | None) -> bool:
+    def _turns_started(self, max_time_s: float | None) -> bool:
         """Starts what may be started; returns whether runs go on."""
-        while self._started(threads, max_time_s):
+        while self._started(max_time_s):
             pass
-        if not self._running and not self._turns and self._add_audits():
-            return self._turns_started(threads, max_time_s)
-        return bool(self._running)
+        if not self._crew.turns and not self._turns and self._add_audits():
+            return self._turns_started(max_time_s)
+        return bool(self._crew.turns)
 
     def _add_audits(self) -> bool:
         """Adds turns for skipped points that are run all the same."""
@@ -234,11 +220,15 @@ class _Sweep:
         self._turns += [Turn(point, 0) for point in audits]
         return bool(audits)
 
-    def _started(self, threads: Executor, max_time_s: float | None) -> bool:
+    def _started(self, max_time_s: float | None) -> bool:
         """Starts the next run if there may be one; returns whether a turn was taken."""
         late = max_time_s is not None and self._account.wall_s >= max_time_s
-        busy = len(self._running) == self._work.jobs
-        if busy or late or not self._turns or self._interrupt.signal is not None:
+        if (
+            self._crew.is_full
+            or late
+            or not self._turns
+            or self._interrupt.signal is not None
+        ):
             return False
         turn = self._turns.pop(0)
         self._progress.running(turn, number=self._number + 1, total=self._total + 1)
@@ -247,24 +237,8 @@ class _Sweep:
         elif self._interrupt.signal is not None:
             self._turns.insert(0, turn)
         else:
-            self._running[threads.submit(self._execute, turn.point)] = turn
+            self._crew.start(turn)
         return True
-
-    def _execute(self, point: Point) -> Executed:
-        return execute(
-            self._setting,
-            point,
-            cores=self._work.cores(point),
-            provenance=self._work.provenance(point),
-            environment=self._environment,
-        )
-
-    def _wait(self) -> None:
-        """Waits for a moment, or until a run has ended, and takes what ended."""
-        ended, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
-        self._progress.tick()
-        for future in ended:
-            self._take(self._running.pop(future), future.result())
 
     def _take(self, turn: Turn, executed: Executed) -> None:
         run = executed.measurement
@@ -316,7 +290,7 @@ class _Sweep:
     @property
     def _number(self) -> int:
         """How many runs have begun."""
-        return self._num_ended + len(self._running)
+        return self._num_ended + len(self._crew.turns)
 
     @property
     def _total(self) -> int:
@@ -325,7 +299,7 @@ class _Sweep:
 
     def _left_s(self, elapsed_s: Sequence[float]) -> float:
         """Returns the time left, where those that go on have taken `elapsed_s`."""
-        turns = [*self._running.values(), *self._turns]
+        turns = [*self._crew.turns, *self._turns]
         return self._forecast.left_s(turns, elapsed_s=elapsed_s)
 
     def _store(self, run: Measurement) -> None:
