@@ -15,12 +15,12 @@ from meshes.collectives import CollectiveKind
 from meshes.spec import Axis
 from meshes.spec import Network
 from scaling import quantity
-from scaling.analytic import Held
 from scaling.explain import Better
 from scaling.explain import Explanation
 from scaling.explain import Lies
 from scaling.explain import Taken
 from scaling.explain import explain
+from scaling.held import Held
 from scaling.point import Point
 from scaling.predict import Prediction
 

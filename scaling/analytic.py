@@ -7,34 +7,24 @@ one that `experiments.train` builds: AdamW, gradients and optimizer state sharde
 their parameters, weights cast to the compute dtype before they travel.
 """
 
-from typing import Literal
-from typing import NamedTuple
-
 from meshes.hardware import chip
 from models.blocks import form_on
-from models.config import MatmulForm
-from models.counts import activation_bytes_per_token
 from models.counts import executed_flops_per_token
 from models.counts import training_flops_per_token
 from models.presets import MODELS
 from scaling.communication import collectives
-from scaling.communication import local_tokens
 from scaling.cost import Cost
+from scaling.held import SUM_BYTES
+from scaling.held import activation_bytes
+from scaling.held import arguments_bytes
+from scaling.held import gradient_bytes
+from scaling.held import peak_bytes
 from scaling.point import Point
 from scaling.weights import DTYPE_BYTES
 from scaling.weights import kept_weight_bytes
-from scaling.weights import local_arrays
 from scaling.weights import local_elements
 from scaling.weights import weight_bytes
 
-TOKEN_BYTES = 4
-"""Tokens are int32."""
-SUM_BYTES = 4
-"""Gradients of several micro-batches are summed in float32."""
-ADAMW_ARRAYS = 3
-"""The parameter and its two moments, all in the parameter dtype."""
-COUNTER_BYTES = 2 * 4
-"""The step of the state and that of AdamW, int32 each."""
 ADAMW_PASSES = 7
 """Reads of parameter, gradient and moments, writes of parameter and moments."""
 
@@ -46,7 +36,6 @@ def cost(point: Point) -> Cost:
     """
     config, mesh = MODELS[point.model], point.mesh
     per_device = point.tokens_per_step / mesh.num_devices
-    parameters = local_elements(config, mesh)
     return Cost(
         model_flops=per_device
         * training_flops_per_token(config, point.seq_len, causal=True),
@@ -57,85 +46,16 @@ def cost(point: Point) -> Cost:
             config,
             point.seq_len,
             remat=point.remat,
-            form=_form(point),
+            form=form_on(chip(point.chip).platform),
             attention=point.attention,
         ),
         hbm_bytes=_hbm_bytes(point),
-        arguments_bytes=state_bytes(point) + _tokens_bytes(point),
-        activation_bytes=_activation_bytes(point) + kept_weight_bytes(point),
-        gradient_bytes=parameters * _gradient_bytes(point),
+        arguments_bytes=arguments_bytes(point),
+        activation_bytes=activation_bytes(point) + kept_weight_bytes(point),
+        gradient_bytes=gradient_bytes(point),
+        peak_hbm_bytes=peak_bytes(point),
         collectives=collectives(point),
     )
-
-
-class Held(NamedTuple):
-    """What takes memory of one device when the forward pass has ended."""
-
-    kind: Literal[
-        "parameters", "optimizer", "batch", "gradients", "activations", "weights"
-    ]
-    """`weights` are copies of parameters, cast or gathered."""
-    name: str
-    bytes: float
-
-
-def held(point: Point) -> tuple[Held, ...]:
-    """Returns what adds up to the peak memory of the cost of `point`."""
-    config, param = MODELS[point.model], DTYPE_BYTES[point.param_dtype]
-    parameters = local_elements(config, point.mesh)
-    moments = (ADAMW_ARRAYS - 1) * parameters * param + COUNTER_BYTES
-    return (
-        *(
-            Held("parameters", array.name, param * size)
-            for array, size in local_arrays(config, point.mesh)
-        ),
-        Held("optimizer", "moments of AdamW", moments),
-        Held("batch", "tokens", _tokens_bytes(point)),
-        Held("gradients", "gradients", parameters * _gradient_bytes(point)),
-        *(Held("activations", *each) for each in _activations(point).items()),
-        Held("weights", "copies of weights", kept_weight_bytes(point)),
-    )
-
-
-def state_bytes(point: Point) -> int:
-    """Returns the bytes of parameters and optimizer state on one device."""
-    parameters = local_elements(MODELS[point.model], point.mesh)
-    arrays = ADAMW_ARRAYS * parameters * DTYPE_BYTES[point.param_dtype]
-    return arrays + COUNTER_BYTES
-
-
-def _tokens_bytes(point: Point) -> int:
-    sequences = local_tokens(point) // point.seq_len
-    return sequences * (point.seq_len + 1) * TOKEN_BYTES
-
-
-def _form(point: Point) -> MatmulForm:
-    return form_on(chip(point.chip).platform)
-
-
-def _gradient_bytes(point: Point) -> int:
-    """Returns the bytes of one gradient as it waits for the optimizer."""
-    return SUM_BYTES if point.accumulation > 1 else DTYPE_BYTES[point.param_dtype]
-
-
-def _activation_bytes(point: Point) -> float:
-    return sum(_activations(point).values())
-
-
-def _activations(point: Point) -> dict[str, float]:
-    """Returns the bytes saved when the forward pass of one micro-batch has ended."""
-    per_token = activation_bytes_per_token(
-        MODELS[point.model],
-        point.seq_len,
-        remat=point.remat,
-        compute_bytes=DTYPE_BYTES[point.compute_dtype],
-        tensor=point.mesh.size("tensor"),
-        residual=point.residual,
-        form=_form(point),
-        attention=point.attention,
-    )
-    tokens = local_tokens(point) / point.accumulation
-    return {name: each * tokens for name, each in per_token.items()}
 
 
 def _hbm_bytes(point: Point) -> float:
@@ -154,5 +74,5 @@ def _hbm_bytes(point: Point) -> float:
     if point.remat == "full":
         weights += weight_bytes(point, "blocks")
     sums = 2 * SUM_BYTES * local if point.accumulation > 1 else 0
-    once_per_micro_batch = weights + sums + 2 * _activation_bytes(point)
+    once_per_micro_batch = weights + sums + 2 * activation_bytes(point)
     return point.accumulation * once_per_micro_batch + ADAMW_PASSES * param * local

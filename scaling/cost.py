@@ -49,9 +49,11 @@ class Cost(BaseModel):
     activation_bytes: NonNegativeFloat
     """Alive at the end of the forward pass under the remat policy."""
     gradient_bytes: NonNegativeFloat
+    peak_hbm_bytes: NonNegativeFloat
+    """At the fullest moment: the loss, or a layer's backward pass (`scaling.held`)."""
     collectives: tuple[Collective, ...] = ()
 
     @property
-    def peak_hbm_bytes(self) -> float:
-        """Arguments (donated, so counted once), gradients and activations."""
-        return self.arguments_bytes + self.gradient_bytes + self.activation_bytes
+    def least_hbm_bytes(self) -> float:
+        """Arguments (donated, so counted once) and gradients, or activations."""
+        return self.arguments_bytes + max(self.gradient_bytes, self.activation_bytes)

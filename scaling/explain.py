@@ -12,11 +12,11 @@ from meshes.chip import Chip
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import Network
-from scaling.analytic import Held
 from scaling.analytic import cost
-from scaling.analytic import held
 from scaling.cost import Collective
 from scaling.feasibility import AXES_AT_WORK
+from scaling.held import Held
+from scaling.held import held
 from scaling.placement import dims
 from scaling.point import Point
 from scaling.predict import Prediction

@@ -99,10 +99,10 @@ def why_no_target(point: Point) -> str | None:
 def host_bytes_needed(point: Point) -> int:
     """Returns the memory of one host that runs every device of `point` itself.
 
-    On CPU all devices, replicas too, live in the same memory: the peak of one device
+    On CPU all devices, replicas too, live in the same memory: the least of one device
     times their number. Without what the processes themselves need.
     """
-    return math.ceil(cost(point).peak_hbm_bytes * point.mesh.num_devices)
+    return math.ceil(cost(point).least_hbm_bytes * point.mesh.num_devices)
 
 
 def _axis_not_at_work(point: Point) -> str | None:

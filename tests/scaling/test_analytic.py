@@ -6,8 +6,8 @@ from models.counts import num_parameters
 from models.counts import training_flops_per_token
 from models.presets import MODELS
 from scaling.analytic import cost
-from scaling.analytic import state_bytes
 from scaling.feasibility import host_bytes_needed
+from scaling.held import state_bytes
 from scaling.point import Point
 
 # Llama 2 7B: D 4096, L 32, F 11008, V 32000, untied; 6 738 415 616 parameters.
@@ -272,10 +272,10 @@ def test_a_shape_that_does_not_divide_is_refused_by_name():
 def test_a_cpu_holds_every_replica():
     one = point(model="tiny", chip="cpu", seq_len=128)
     four = point(model="tiny", chip="cpu", seq_len=128, mesh="1/data=4")
-    assert host_bytes_needed(one) == pytest.approx(cost(one).peak_hbm_bytes, abs=1)
+    assert host_bytes_needed(one) == pytest.approx(cost(one).least_hbm_bytes, abs=1)
     assert host_bytes_needed(four) == pytest.approx(
-        4 * cost(four).peak_hbm_bytes, abs=4
+        4 * cost(four).least_hbm_bytes, abs=4
     )
-    # The replicas share the activations; each has a state and gradients of its own.
+    # The replicas share the activations; each has a state of its own.
     more = host_bytes_needed(four) - host_bytes_needed(one)
-    assert more > 3 * (state_bytes(one) + 4 * num_parameters(MODELS["tiny"]))
+    assert more >= 3 * state_bytes(one)

@@ -35,7 +35,7 @@ def searched(name="v5e", devices=8, **changes):
     ("name", "devices", "changes"),
     [
         ("v5e", 8, {}),
-        ("v5e", 8, {"model": "llama3-8b", "seq_len": 2048, "global_batch_size": 32}),
+        ("v5e", 8, {"model": "mpt-3b", "seq_len": 2048, "global_batch_size": 32}),
         ("h100-sxm", 8, {"model": "llama2-7b", "seq_len": 2048}),
         ("v7x", 8, {"model": "gemma-7b", "seq_len": 1024, "global_batch_size": 24}),
     ],
