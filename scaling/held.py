@@ -10,7 +10,6 @@ XLA's peak of those for v4, v5e, v5p, v6e and v7x that docs/compile.md lists (li
 0.0.50) is this sum within 15 %.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 from typing import NamedTuple
 
@@ -28,6 +27,8 @@ from scaling.weights import weight_bytes
 
 TOKEN_BYTES = 4
 """Tokens are int32."""
+LOGIT_BYTES = 4
+"""The loss is taken in float32; what comes back is cast before it is multiplied."""
 SUM_BYTES = 4
 """Gradients of several micro-batches are summed in float32."""
 ADAMW_ARRAYS = 3
@@ -104,7 +105,7 @@ def gradient_bytes(point: Point) -> int:
     return each * local_elements(MODELS[point.model], point.mesh)
 
 
-_Parts = Mapping[tuple[Kind, str], float]
+_Parts = dict[tuple[Kind, str], float]
 
 
 def _fullest(point: Point) -> _Parts:
@@ -123,7 +124,9 @@ def _at_the_loss(point: Point) -> _Parts:
     sums = gradient_bytes(point) if point.accumulation > 1 else 0
     return {
         **{("activations", name): size for name, size in saved.items()},
-        ("activations", "gradient of the logits"): saved["logits"],
+        ("activations", "gradient of the logits"): saved["logits"]
+        * DTYPE_BYTES[point.compute_dtype]
+        / LOGIT_BYTES,
         ("weights", "copies of weights"): kept,
         ("weights", "gradient of the head"): _head_bytes(point),
         ("gradients", "sums"): float(sums),
@@ -142,7 +145,7 @@ def _at_a_layer(point: Point) -> _Parts:
     compute, tensor = DTYPE_BYTES[point.compute_dtype], mesh.size("tensor")
     tokens = local_tokens(point) / point.accumulation
     layer = weight_bytes(point, "blocks") / config.num_layers
-    waiting = {
+    waiting: _Parts = {
         ("activations", name): size
         for name, size in _activations(point).items()
         if name not in _AFTER_THE_LAYERS

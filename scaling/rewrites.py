@@ -5,7 +5,8 @@ collectives by the algorithm that it has for all-reduces: of what a gather is as
 it sums slices of zeros; of what a scatter is asked for, it sums everything and keeps a
 part. Twice the bytes of the collective that was asked for. Read off programs that were
 compiled for v4 4x4x4 and 4x4x12, v5e 4x4 and 16x16, v5p 4x4x4, and v7x 4x4x4 with
-libtpu 0.0.50; groups of a part of a slice, or of a single dim, stay what they are.
+libtpu 0.0.50; groups of a part of a slice, or of a single dim, stay what they are, and
+so do those of v5e 2x2 and v7x 2x2x2.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ SUMMED: Mapping[str, tuple[CollectiveKind, ...]] = {
     "v7x": ("all_gather",),
 }
 """By chip, the collectives over a whole slice that become all-reduces."""
+_SHORTEST = 4
+"""Chips along the shortest dim of a slice in which they do."""
 
 
 def as_compiled(each: Collective, point: Point) -> Collective:
@@ -38,6 +41,9 @@ def as_compiled(each: Collective, point: Point) -> Collective:
 
 
 def _fills_the_slice(each: Collective, point: Point) -> bool:
-    shape = point.slice_shape or ()
-    dims = sum(length > 1 for length in shape)
-    return dims > 1 and each.group_size == point.mesh.devices_per_slice
+    shape = point.slice_shape or (1,)
+    return (
+        len(shape) > 1
+        and min(shape) >= _SHORTEST
+        and each.group_size == point.mesh.devices_per_slice
+    )

@@ -302,7 +302,7 @@ def test_too_little_memory_is_a_status_with_both_numbers(scaling):
     code, out, _ = scaling(
         *("plan", "--json", "--model", "llama2-70b", "--chip", "v5e"),
         *("--mesh", "1/fsdp=16", "--mesh", "1/fsdp=256", "--batch", "256"),
-        *("--set", "remat=full"),
+        *("--set", "remat=full", "--seq_len", "2048"),
     )
     assert code == 0
     small, large = json.loads(out)

@@ -153,6 +153,8 @@ OTHER_SETTINGS = {
     "accumulation": 2,
     "remat": "full",
     "layers": "unrolled",
+    "attention": "splash",
+    "residual": "seq",
     "param_dtype": "bfloat16",
     "compute_dtype": "float32",
     "data": "synthetic",

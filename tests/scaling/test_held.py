@@ -70,7 +70,8 @@ def test_without_a_kernel_the_scores_are_there():
 def test_logits_of_a_large_vocabulary_are_the_peak():
     this = point(model="llama3-8b", remat="none", layers="scanned", seq_len=1024)
     found = by_name(this)
-    assert found["logits"] == found["gradient of the logits"] == 4 * 2048 * 128_256
+    assert found["logits"] == 4 * 2048 * 128_256
+    assert found["gradient of the logits"] == 2 * 2048 * 128_256
     # The head is whole on each device, and so is its gradient.
     assert found["copies of weights"] == pytest.approx(2 * 4096 * 128_256, rel=1e-4)
     assert found["gradient of the head"] == pytest.approx(2 * 4096 * 128_256, rel=1e-4)

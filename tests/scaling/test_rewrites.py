@@ -37,6 +37,8 @@ def sent(chip, shape, mesh):
         # A part of a slice, or a single dim, is a ring or a line.
         ("v5e", (4, 4), "1/fsdp=4,tensor=4", {"all_gather", "reduce_scatter"}),
         ("v5p", (4, 4, 4), "1/data=4,fsdp=16", {"all_gather", "reduce_scatter"}),
+        ("v5e", (2, 2), "1/fsdp=4", {"all_gather", "reduce_scatter"}),
+        ("v7x", (2, 2, 2), "1/fsdp=16", {"all_gather", "reduce_scatter"}),
         ("h100-sxm", None, "1/fsdp=8", {"all_gather", "reduce_scatter"}),
     ],
 )
