@@ -70,8 +70,8 @@ class AxisPart(BaseModel):
     dims: tuple[int, ...] | None
     """Torus dims from 0; [] where it moves along parts of them; null has no torus."""
     lengths: tuple[int, ...]
-    closed: bool | None
-    links: int | None
+    closed: tuple[bool, ...] | None
+    links: float | None
     bytes_per_s: float | None
 
 
@@ -246,17 +246,18 @@ def _place(lies: Lies, point: Point) -> str:
     if lies.dims is None:
         if lies.links is None:
             return "shared memory, or links of unknown number"
-        return f"a switch, {quantity.counted(lies.links, 'link')} a chip"
+        return f"a switch, {quantity.counted(int(lies.links), 'link')} a chip"
     shape = "x".join(map(str, point.slice_shape or ()))
-    links = f"{quantity.counted(lies.links or 0, 'link')} a chip"
+    links = f"{lies.links:g} {'link' if lies.links == 1 else 'links'} a chip"
     if not lies.dims:
-        return f"parts of dims of {shape}: a line, {links}"
+        return "within each chip"
     dims = "dim" if len(lies.dims) == 1 else "dims"
     numbers = " and ".join(str(dim + 1) for dim in lies.dims)
-    kind = "ring" if lies.closed else "line"
-    lengths = " × ".join(map(str, lies.lengths))
-    plural = "" if len(lies.dims) == 1 else "s"
-    return f"{dims} {numbers} of {shape}: {kind}{plural} of {lengths}, {links}"
+    parts = " × ".join(
+        f"{'ring' if closed else 'line'} of {members}"
+        for closed, members in zip(lies.closed or (), lies.lengths, strict=True)
+    )
+    return f"{dims} {numbers} of {shape}: {parts}, {links}"
 
 
 def _nearest_better(found: Explanation) -> str:

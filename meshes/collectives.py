@@ -2,7 +2,7 @@
 
 Symbols, as in the sources: `n` participants, `V` bytes of the full logical array,
 `S = V/n` each one's part, `W` one-way bytes/s of one link, `α` latency of one step,
-`d` participants along one torus dim, `k` torus dims that the group spans.
+`k` links of one chip, each way, over which its group can send.
 """
 
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import get_args
 
 from meshes.chip import Chip
 from meshes.spec import Network
+from meshes.subtorus import SubTorus
 
 CollectiveKind = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "send_recv"
@@ -40,13 +41,12 @@ def collective_time_s(
     group_size: int,
     chip: Chip,
     network: Network,
-    wrap: bool | None = None,
-    axes_of_torus: int = 1,
+    place: SubTorus | None = None,
 ) -> float:
     """Returns the seconds of one collective, alone on its network.
 
-    `wrap` says whether the torus dims that the group spans are rings (True) or lines
-    (False); it has no meaning off a torus. A latency that is unknown leaves the
+    `place` says where the group lies on the torus of its slice; it has no meaning off a
+    torus. A latency that is unknown leaves the
     bandwidth term alone, a lower bound; raises ValueError where the bandwidth is
     unknown. A group of one costs nothing.
     """
@@ -58,35 +58,31 @@ def collective_time_s(
         return _between_slices_s(kind, v, n, chip)
     if chip.torus_dims is None:
         return _switch_s(kind, v, n, chip)
-    if wrap is None:
-        raise ValueError(f"{kind} on the torus of {chip.name}: wrap is True or False")
-    return _torus_s(kind, v, n, chip, closed=wrap, k=axes_of_torus)
+    if place is None:
+        raise ValueError(f"{kind} on the torus of {chip.name} needs the group's place")
+    return _torus_s(kind, v, n, chip, place)
 
 
 def _torus_s(
-    kind: CollectiveKind, v: float, n: int, chip: Chip, *, closed: bool, k: int
+    kind: CollectiveKind, v: float, n: int, chip: Chip, place: SubTorus
 ) -> float:
-    """Returns the time on `k` torus dims, all closed to rings or all lines.
+    """Returns the time on the torus dims of `place`, rings and lines.
 
-    Ring: all-gather max(α·k·d/2, V(n−1)/n / 2Wk), reduce-scatter the same,
-    all-reduce both; all-to-all S·d/8W (the bisection of one dim). Line: α·k(d−1),
-    V(n−1)/n / Wk, S·d/4W. Permute by one: α + S/W, on a line α(d−1) + S/W because the
-    last message travels back all the way. Source: jax-ml/scaling-book sharding.md
-    (T = max(T_min·Σ|Xᵢ|/2, V/(W·n_axes)), all-to-all a quarter of an all-gather).
+    all-gather max(α·hops, V(n−1)/n / Wk), reduce-scatter the same, all-reduce both;
+    all-to-all S·d/4W with d members a link along the dim that is slowest to cross: half
+    of the data passes its middle. Permute by one: α·hops + S/W, where on a line the
+    last message travels back all the way. Source: jax-ml/scaling-book sharding.md (T =
+    max(T_min·Σ|Xᵢ|/2, V/(W·n_axes)), all-to-all a quarter of an all-gather). Of dims
+    that differ each carries its share, so this is a lower bound.
     """
     # The devices of one chip share its links.
     w = _known(chip, "ici_link_bytes_per_s") / chip.devices_per_chip
     alpha = chip.hop_latency_s or 0.0
-    d = round(n ** (1 / k), 9)
-    directions = 2 if closed else 1
-    # Of unequal dims only the product is known here: their mean is a lower bound.
-    half = d // 2 if k == 1 else d / 2
-    hops = k * (half if closed else d - 1)
     if kind in ("permute", "send_recv"):
-        return alpha * (1 if closed else d - 1) + v / n / w
+        return alpha * place.closing_hops + v / n / w
     if kind == "all_to_all":
-        return max(alpha * hops, v / n * d / (4 * directions * w))
-    gather = max(alpha * hops, v * (n - 1) / n / (directions * w * k))
+        return max(alpha * place.hops, v / n * place.crossing / (4 * w))
+    gather = max(alpha * place.hops, v * (n - 1) / n / (place.links * w))
     return _phases(kind) * gather
 
 

@@ -42,7 +42,7 @@ from scaling.hlo.timeline import Timeline
 from scaling.hlo.timeline import timeline
 from scaling.kernel_prices import kernel_prices
 from scaling.measurement import CompiledProgram
-from scaling.placement import spans
+from scaling.placement import places
 from scaling.point import Point
 from scaling.predict import PESSIMISTIC_FRACTION
 from scaling.predict import Prediction
@@ -149,7 +149,7 @@ def _band(
     """Returns the walks at both ends, or None where the chip lacks a figure."""
     if _lacks_figures(point, chip):
         return None
-    price = price_on(chip, point.mesh, spans(point, chip))
+    price = price_on(chip, point.mesh, places(point, chip))
     fast = rates_of(chip, point.compute_dtype, estimates=False)
     return _Band(
         timeline(module, point.mesh, fast, price, prices),

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from meshes import topology
 from meshes.chip import Chip
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
@@ -17,7 +16,7 @@ from scaling.cost import Collective
 from scaling.feasibility import AXES_AT_WORK
 from scaling.held import Held
 from scaling.held import held
-from scaling.placement import dims
+from scaling.placement import places
 from scaling.point import Point
 from scaling.predict import Prediction
 from scaling.predict import predict
@@ -47,13 +46,14 @@ class Lies(NamedTuple):
     network: Network
     size: int
     dims: tuple[int, ...] | None
-    """Torus dims it takes, from 0; () moves along parts of them; None has no torus."""
+    """Torus dims along which it has members, from 0; () stays within a chip; None has
+    no torus."""
     lengths: tuple[int, ...]
-    """Chips along those dims."""
-    closed: bool | None
-    """Whether they are rings; None where there is no torus."""
-    links: int | None
-    """Of one chip, each way, as far as known."""
+    """Members along those dims."""
+    closed: tuple[bool, ...] | None
+    """Which of them are rings; None where there is no torus."""
+    links: float | None
+    """Of one chip, each way, as far as known; shared ones count in part."""
     bytes_per_s: float | None
     """What one device can send."""
 
@@ -190,26 +190,21 @@ def _times(point: Point, chip: Chip, predicted: Prediction) -> tuple[Taken, ...]
 
 
 def _lies(point: Point, chip: Chip) -> Iterator[Lies]:
-    shape = point.slice_shape or ()
-    rings = topology.wraps(chip, shape)
-    placed = dims(point, chip)
+    placed = places(point, chip)
     for axis, size in point.mesh.ici:
-        if chip.torus_dims is None:
+        if axis not in placed:
             yield _on_switch(axis, size, chip)
             continue
-        taken = placed[axis]
-        closed = bool(taken) and all(rings[dim] for dim in taken)
-        # As `meshes.collectives` prices them: on a line the end has one link.
-        links = (2 if closed else 1) * (len(taken) or 1)
+        place = placed[axis]
         yield Lies(
             axis=axis,
             network="ici",
             size=size,
-            dims=taken,
-            lengths=tuple(shape[dim] for dim in taken),
-            closed=closed,
-            links=links,
-            bytes_per_s=_per_device(chip, chip.ici_link_bytes_per_s, links),
+            dims=tuple(each.dim for each in place.dims),
+            lengths=tuple(each.members for each in place.dims),
+            closed=tuple(each.closed for each in place.dims),
+            links=place.links,
+            bytes_per_s=_per_device(chip, chip.ici_link_bytes_per_s, place.links),
         )
     for axis, size in point.mesh.dcn:
         rate = _per_device(chip, chip.dcn_bytes_per_s, 1)

@@ -24,12 +24,12 @@ from pydantic import ConfigDict
 from meshes.chip import Chip
 from meshes.collectives import collective_time_s
 from meshes.spec import Network
+from meshes.subtorus import SubTorus
+from meshes.subtorus import line
 from scaling.analytic import cost
 from scaling.cost import Collective
 from scaling.cost import Cost
-from scaling.placement import CUT_OUT
-from scaling.placement import Span
-from scaling.placement import spans
+from scaling.placement import places
 from scaling.point import Point
 
 PESSIMISTIC_FRACTION = 0.4
@@ -130,13 +130,13 @@ def timed_collectives(
     point: Point, chip: Chip, amounts: Cost
 ) -> Iterator[TimedCollective]:
     """Yields the collectives of a step of `point`, whose cost is `amounts`."""
-    placed = spans(point, chip)
+    placed = places(point, chip)
     for collective in amounts.collectives:
         seconds = None
         # Asked first, so that every other mistake in a collective comes out.
         if collective.group_size == 1 or _has_rate(chip, collective.network):
-            span = placed.get(collective.axes[0], CUT_OUT)
-            seconds = collective.count * _collective_s(collective, chip, span)
+            place = placed.get(collective.axes[0], line(collective.group_size))
+            seconds = collective.count * _collective_s(collective, chip, place)
         yield TimedCollective(collective, seconds)
 
 
@@ -150,7 +150,7 @@ def _has_rate(chip: Chip, network: Network) -> bool:
     return chip.ici_link_bytes_per_s is not None and links is not None
 
 
-def _collective_s(collective: Collective, chip: Chip, span: Span) -> float:
+def _collective_s(collective: Collective, chip: Chip, place: SubTorus) -> float:
     """Returns the seconds of one of the collective's executions."""
     return collective_time_s(
         collective.kind,
@@ -158,8 +158,7 @@ def _collective_s(collective: Collective, chip: Chip, span: Span) -> float:
         group_size=collective.group_size,
         chip=chip,
         network=collective.network,
-        wrap=span.closed,
-        axes_of_torus=span.num_dims,
+        place=place,
     )
 
 

@@ -10,12 +10,13 @@ from meshes.collectives import collective_time_s
 from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import Network
+from meshes.subtorus import SubTorus
+from meshes.subtorus import joined
+from meshes.subtorus import line
 from models.config import DType
 from scaling.hlo.collectives import Exchange
 from scaling.hlo.networks import axes_on
 from scaling.hlo.networks import on_networks
-from scaling.placement import CUT_OUT
-from scaling.placement import Span
 
 CYCLES_PER_S = {
     "v4": 1.05e9,
@@ -120,16 +121,17 @@ def slow_gpu(fast: Rates, *, kernel_fraction: float) -> Rates:
     )
 
 
-def price_on(chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, Span]) -> Price:
+def price_on(chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, SubTorus]) -> Price:
     """Returns the price of collectives on `chip`, each alone on its network.
 
-    `placed` says which dims of the torus the axes have; axes of one collective spread
-    its traffic over those of all of them.
+    `placed` says where the axes lie on the torus; axes of one collective spread its
+    traffic over the dims of all of them.
     """
 
     def price(each: Exchange) -> Mapping[Network, Duration]:
         found: dict[Network, Duration] = {}
-        spans = [placed.get(axis, CUT_OUT) for axis in axes_on("ici", each, mesh)]
+        lying = [placed[axis] for axis in axes_on("ici", each, mesh) if axis in placed]
+        place = joined(tuple(lying)) if lying else line(each.span.ici_size)
         for kind, network, members, payload in on_networks(
             each.kind, each.span, each.payload_bytes
         ):
@@ -140,8 +142,7 @@ def price_on(chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, Span]) -> Price:
                     group_size=members,
                     chip=chip,
                     network=network,
-                    wrap=all(span.closed for span in spans or [CUT_OUT]),
-                    axes_of_torus=sum(span.num_dims for span in spans) or 1,
+                    place=place,
                 )
                 for amount in (payload, 0.0)
             )

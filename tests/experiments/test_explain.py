@@ -65,7 +65,7 @@ def test_the_text_says_tensors_collectives_links_and_the_better_mesh(explaining)
         "moments of AdamW",
         "blocks.mlp.gate.kernel",
         "all_reduce tensor ici",
-        "dims 2 and 3 of 4x4x8: rings of 4 × 8, 4 links a",
+        "dims 2 and 3 of 4x4x8: ring of 4 × ring of 8, 4",
         "data=2 dcn the network between slices 6.25 GB/s",
         "Nearest better mesh: ",
         "Limited by compute.",

@@ -12,6 +12,8 @@ from meshes.collectives import collective_time_s
 from meshes.collectives import sent_bytes
 from meshes.hardware import CHIPS
 from meshes.hardware import chip
+from meshes.subtorus import Dim
+from meshes.subtorus import SubTorus
 
 pytestmark = pytest.mark.fast
 
@@ -21,18 +23,16 @@ DCN = sorted(name for name, entry in CHIPS.items() if entry.dcn_bytes_per_s)
 MIB = 2**20
 
 
-def ici(kind, payload_bytes, group_size, name, wrap=None, axes_of_torus=1) -> float:
-    entry = chip(name)
-    if entry.torus_dims is not None and wrap is None:
-        wrap = True
+def ici(kind, payload_bytes, group_size, name, wrap=True, dims=None) -> float:
+    """Returns the time over a group of one dim or of `dims`, all rings or lines."""
+    lengths = enumerate(dims or (group_size,))
     return collective_time_s(
         kind,
         payload_bytes=payload_bytes,
         group_size=group_size,
-        chip=entry,
+        chip=chip(name),
         network="ici",
-        wrap=wrap,
-        axes_of_torus=axes_of_torus,
+        place=SubTorus(tuple(Dim(dim, length, 1, wrap) for dim, length in lengths)),
     )
 
 
@@ -101,7 +101,7 @@ def test_scaling_book_questions() -> None:
     v = 2 * 1024 * 4096
     over_x = ici("all_gather", v / 4, 4, "v4")
     assert over_x == pytest.approx(23e-6 * 3 / 4, rel=0.02)
-    over_both = ici("all_gather", v, 16, "v4", True, 2)
+    over_both = ici("all_gather", v, 16, "v4", True, (4, 4))
     assert over_both == pytest.approx(46e-6 * 15 / 16, rel=0.02)
     assert ici("all_gather", 256, 4, "v4") == pytest.approx(2e-6)
     assert ici("all_to_all", v, 16, "v4") == pytest.approx(v / 9e10 / 4)
@@ -109,15 +109,19 @@ def test_scaling_book_questions() -> None:
 
 def test_several_torus_dims_share_the_work() -> None:
     # v5p 4x4x4, all 64 chips: three rings of 2·90e9 bytes/s.
-    assert ici("all_gather", 5.4e9, 64, "v5p", True, 3) == pytest.approx(
+    assert ici("all_gather", 5.4e9, 64, "v5p", True, (4, 4, 4)) == pytest.approx(
         5.4e9 * 63 / 64 / 540e9
     )
-    assert ici("all_gather", 1, 64, "v5p", True, 3) == pytest.approx(3 * 2 * 1e-6)
-    assert ici("all_gather", 1, 64, "v5p", False, 3) == pytest.approx(3 * 3 * 1e-6)
-    # A 4x16 slice takes 2 + 8 hops; the mean of its dims gives a little less.
-    assert 0.75 * 10e-6 < ici("all_gather", 1, 64, "v5e", True, 2) <= 10e-6
+    assert ici("all_gather", 1, 64, "v5p", True, (4, 4, 4)) == pytest.approx(
+        3 * 2 * 1e-6
+    )
+    assert ici("all_gather", 1, 64, "v5p", False, (4, 4, 4)) == pytest.approx(
+        3 * 3 * 1e-6
+    )
+    # A 4x16 slice takes 2 + 8 hops.
+    assert ici("all_gather", 1, 64, "v5e", True, (4, 16)) == pytest.approx(10e-6)
     # All-to-all: half of the data crosses the middle of a dim of 4.
-    assert ici("all_to_all", 720e6, 64, "v5p", True, 3) == pytest.approx(
+    assert ici("all_to_all", 720e6, 64, "v5p", True, (4, 4, 4)) == pytest.approx(
         720e6 / 64 * 4 / (8 * 90e9)
     )
 
@@ -173,7 +177,9 @@ NETWORKS = st.sampled_from([("ici", name) for name in ICI] + [("dcn", n) for n i
 
 
 def any_time(network: str, name: str, kind, v: float, n: int, wrap: bool, k: int):
-    return ici(kind, v, n, name, wrap, k) if network == "ici" else dcn(kind, v, n, name)
+    if network == "dcn":
+        return dcn(kind, v, n, name)
+    return ici(kind, v, n, name, wrap, (n,) * k)
 
 
 @given(
@@ -224,7 +230,7 @@ def test_nothing_beats_the_bytes_over_all_links(name, v, n) -> None:
         entry.ici_links * entry.ici_link_bytes_per_s
     )
     for k in range(1, (entry.torus_dims or 1) + 1):
-        assert ici("all_gather", v, n, name, True, k) >= fastest * (1 - 1e-9)
+        assert ici("all_gather", v, n, name, True, (n,) * k) >= fastest * (1 - 1e-9)
 
 
 def test_what_is_unknown_is_an_error_and_not_zero() -> None:
@@ -245,7 +251,7 @@ def test_nonsense_is_refused() -> None:
         sent_bytes("all_gather", 1e6, 0)
     with pytest.raises(ValueError, match="0 bytes or more"):
         sent_bytes("all_gather", -1, 2)
-    with pytest.raises(ValueError, match="wrap is True or False"):
+    with pytest.raises(ValueError, match="needs the group's place"):
         collective_time_s(
             "all_gather",
             payload_bytes=1,

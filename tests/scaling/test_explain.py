@@ -103,19 +103,23 @@ def test_collectives_say_axis_network_and_bytes():
         (
             {},
             {
-                "fsdp": ((0, 1), (4, 4), True, 4, 360e9),
-                "tensor": ((2,), (4,), True, 2, 180e9),
+                "fsdp": ((0, 1), (4, 4), (True, True), 4, 360e9),
+                "tensor": ((2,), (4,), (True,), 2, 180e9),
             },
         ),
         # 4x4 of v5e are lines: one link a dim, 45e9.
         (
             {"chip": "v5e", "slice_shape": (4, 4), "mesh": "1/fsdp=16"},
-            {"fsdp": ((0, 1), (4, 4), False, 2, 90e9)},
+            {"fsdp": ((0, 1), (4, 4), (False, False), 2, 90e9)},
         ),
-        # 8 and 2 are no products of dims of 4x4.
+        # 8 and 2 are no products of dims of 4x4: half of the first dim each, in which
+        # the pairs of fsdp interleave.
         (
             {"chip": "v5e", "slice_shape": (4, 4), "mesh": "1/fsdp=8,tensor=2"},
-            {"fsdp": ((), (), False, 1, 45e9), "tensor": ((), (), False, 1, 45e9)},
+            {
+                "fsdp": ((0, 1), (2, 4), (False, False), 1.5, 67.5e9),
+                "tensor": ((0,), (2,), (False,), 1, 45e9),
+            },
         ),
     ],
 )

@@ -3,7 +3,11 @@ import dataclasses
 import pytest
 
 from meshes.hardware import CHIPS
+from meshes.spec import Axis
 from meshes.spec import MeshSpec
+from meshes.subtorus import Dim
+from meshes.subtorus import SubTorus
+from meshes.subtorus import line
 from scaling.hlo.collectives import exchanges
 from scaling.hlo.loops import executions
 from scaling.hlo.module import parse
@@ -13,7 +17,6 @@ from scaling.hlo.rates import price_on
 from scaling.hlo.rates import rates_of
 from scaling.hlo.rates import slow_gpu
 from scaling.hlo.timeline import timeline
-from scaling.placement import Span
 
 MESH = MeshSpec.parse("data=2/fsdp=8")
 # A product of [8, 8] is 1024 FLOPs and an array of it 256 bytes.
@@ -200,7 +203,7 @@ def test_real_programs_take_longer_by_estimates_than_by_the_roofline(
     golden, name, chip, mesh
 ):
     mesh, module = MeshSpec.parse(mesh), parse(golden(f"{name}.hlo.gz"))
-    price = price_on(CHIPS[chip], mesh, {"fsdp": Span(num_dims=1, closed=False)})
+    price = price_on(CHIPS[chip], mesh, {"fsdp": line(4)})
     times = []
     for estimates in (False, True):
         rates = rates_of(CHIPS[chip], "bfloat16", estimates=estimates)
@@ -220,7 +223,10 @@ def test_the_price_of_joined_axes_is_that_of_their_dims_together(program):
 replica_groups={{}}, use_global_device_ids=true, to_apply=%add"""
     module = parse(program(entry))
     (each,) = exchanges(module, mesh, executions(module))
-    rings = {"data": Span(1, True), "fsdp": Span(1, True)}
+    rings: dict[Axis, SubTorus] = {
+        "data": SubTorus((Dim(0, 4, 1, True),)),
+        "fsdp": SubTorus((Dim(1, 4, 1, True),)),
+    }
     chip = CHIPS["v5p"].model_copy(update={"hop_latency_s": None})
     # 2·(15/16)·256 bytes over two dims of two directions each
     whole = 2 * 15 / 16 * 256 / (4 * chip.ici_link_bytes_per_s)
