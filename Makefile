@@ -3,12 +3,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-fast lint test-gpu-compile venv venv-test clean
+.PHONY: help demo test test-fast lint test-compile test-gpu-compile venv venv-test clean
 
 help:
 	@echo "make demo       measure on this machine where scaling breaks (6 min from nothing)"
 	@echo "make test       lint, types, layer contracts, all tests"
 	@echo "make test-fast  meshes, training step and command line only"
+	@echo "make test-compile  large programs by the TPU compiler, an hour without a TPU"
 	@echo "make test-gpu-compile  XLA's GPU compiler, without a GPU: installs 7 GB"
 	@echo "make lint       lint, types, layer contracts"
 	@echo "make clean      remove .venv and caches; results stay"
@@ -22,6 +23,9 @@ test: lint
 
 test-fast: venv-test
 	$(BIN)/python -m pytest -m fast
+
+test-compile: venv-test
+	$(BIN)/python -m pytest -m tpu_compile
 
 test-gpu-compile:
 	@$(PYTHON) tools/venv.py --extra cuda,test --venv .venv-cuda
