@@ -28,7 +28,7 @@ from scaling.weights import weight_bytes
 TOKEN_BYTES = 4
 """Tokens are int32."""
 LOGIT_BYTES = 4
-"""The loss is taken in float32; what comes back is cast before it is multiplied."""
+"""The loss is taken in float32."""
 SUM_BYTES = 4
 """Gradients of several micro-batches are summed in float32."""
 ADAMW_ARRAYS = 3
@@ -124,12 +124,25 @@ def _at_the_loss(point: Point) -> _Parts:
     sums = gradient_bytes(point) if point.accumulation > 1 else 0
     return {
         **{("activations", name): size for name, size in saved.items()},
-        ("activations", "gradient of the logits"): saved["logits"]
-        * DTYPE_BYTES[point.compute_dtype]
-        / LOGIT_BYTES,
+        **_logits(point, saved["logits"]),
         ("weights", "copies of weights"): kept,
         ("weights", "gradient of the head"): _head_bytes(point),
         ("gradients", "sums"): float(sums),
+    }
+
+
+def _logits(point: Point, in_float32: float) -> _Parts:
+    """Returns what is there of the logits when what comes back of them is.
+
+    They come and go in the compute dtype. Where there is fast memory the loss is taken
+    in float32 without ever writing that down, and what comes back takes their place.
+    """
+    as_computed = in_float32 * DTYPE_BYTES[point.compute_dtype] / LOGIT_BYTES
+    if chip(point.chip).platform != "cpu":
+        return {("activations", "logits"): as_computed}
+    return {
+        ("activations", "logits"): in_float32,
+        ("activations", "gradient of the logits"): as_computed,
     }
 
 
