@@ -101,7 +101,10 @@ def _predicted(
         return found, None if found.mfu is not None else _why_no_mfu(run.point)
     # Whatever is wrong with a file, or a bucket's library raises: the others are shown.
     except Exception as error:
-        return None, f"compiled, and its program cannot be accounted for: {error}"
+        return None, (
+            f"compiled, and its program cannot be accounted for: {error}; where its "
+            f"file is damaged, `--retry ok --only {run.id}` compiles it again"
+        )
 
 
 def _why_no_mfu(point: Point) -> str:

@@ -13,6 +13,7 @@ from experiments.host_memory import host_memory_bytes
 from experiments.launch import local
 from experiments.places import Places
 from experiments.protocol import Task
+from experiments.sweep import slices_not_offered
 from experiments.work import Verdict
 from scaling.feasibility import why_infeasible
 from scaling.feasibility import why_no_target
@@ -89,9 +90,8 @@ class Compiling:
         del point
 
     def notes(self, points: Sequence[Point]) -> list[str]:
-        """Returns none."""
-        del points
-        return []
+        """Returns which slices can be compiled for and not be had."""
+        return slices_not_offered(points)
 
     def prepare(self, point: Point, setting: Setting) -> None:
         """Does nothing: what is compiled reads no data."""

@@ -23,7 +23,7 @@ class FolderBusyError(BusyError):
 
 
 class CoresBusyError(BusyError):
-    """Another runner measures on the same cores."""
+    """Another runner is at work on the same cores."""
 
 
 @contextlib.contextmanager
@@ -57,7 +57,7 @@ def locked(folder: Path) -> Iterator[None]:
 def cores_held(cores: Iterable[int], folder: Path | None = None) -> Iterator[None]:
     """Holds cores of this host until the block ends; raises CoresBusyError otherwise.
 
-    Two runs on the same cores would each measure the other. Runners of one user see
+    Of two runs on the same cores one would measure the other. Runners of one user see
     each other in `folder`, by default in the system's folder for temporary files.
     """
     place = cores_folder() if folder is None else folder
@@ -87,7 +87,7 @@ def _core_held(core: int, folder: Path) -> Iterator[None]:
             raise CoresBusyError(_no_core_locks(folder, error)) from error
         if holder is not None:
             raise CoresBusyError(
-                f"another run (process {holder}) is measuring on core {core} of this "
+                f"another run (process {holder}) is at work on core {core} of this "
                 "host; wait for it, or give each run cores of its own with taskset"
             )
         yield

@@ -60,7 +60,14 @@ class Column(NamedTuple):
     wraps: bool = False
 
 
-MESH = Column("mesh", lambda row: row.mesh, justify="left", wraps=True)
+_MESH_WIDTH = 30
+"""Characters above which the text of a mesh takes several lines."""
+MESH = Column(
+    "mesh",
+    lambda row: quantity.mesh_lines(row.mesh, _MESH_WIDTH),
+    justify="left",
+    wraps=True,
+)
 BATCH = Column("batch", lambda row: str(row.global_batch_size))
 STEP_TIME = Column("step time", lambda row: _step_time(row.predicted), wraps=True)
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from pydantic import ConfigDict
@@ -40,9 +39,6 @@ from scaling.search import Candidate
 from scaling.search import Found
 from scaling.search import Refused
 from scaling.search import search
-
-if TYPE_CHECKING:
-    pass
 
 _SAYS_EVERY_S = 2.0
 

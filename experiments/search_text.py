@@ -1,5 +1,6 @@
 """Search text: the outcome of `scaling plan --search` as tables for people."""
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Literal
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN_MESHES = 10
-_MESH_WIDTH = 24
-"""Characters above which the text of a mesh takes two lines."""
+_MESH_AND_SLICE_WIDTH = 29
+"""Characters for both; a mesh that leaves the slice too few takes several lines."""
 _WIDTHS = {"policy": 10, "of best": 4, "slices × devices": 8}
 """Of columns that are broken between words, so that a table fits 80 characters."""
 _OBSTACLES = {
@@ -105,9 +106,10 @@ def _best(shown: Sequence[Candidate], found: Found) -> "Table":
         ("of best", "right"),
         ("limit", "left"),
     )
+    width = _mesh_width([each.point for each in shown])
     for each in shown:
         table.add_row(
-            _mesh(str(each.point.mesh)),
+            quantity.mesh_lines(str(each.point.mesh), width),
             _shape(each.point),
             policy_text(each.point),
             quantity.bytes_(each.predicted.peak_hbm_bytes),
@@ -129,10 +131,11 @@ def _print_compiled(
         ("compiled", "right"),
         ("status", "left"),
     )
+    width = _mesh_width([])
     for row in compiled:
         expected = analytic[row.id].predicted
         table.add_row(
-            _mesh(row.mesh),
+            quantity.mesh_lines(row.mesh, width),
             quantity.bytes_(expected.peak_hbm_bytes),
             quantity.bytes_(row.needed_bytes),
             quantity.seconds(expected.step_time_s),
@@ -182,11 +185,14 @@ def _balance(found: Found) -> "Table":
         ("of best", "right"),
         first=("slices × devices",),
     )
+    width = _mesh_width([row.best.point for row in found.balance if row.best])
     for row in found.balance:
         best = row.best
         table.add_row(
             f"{row.num_slices} × {row.devices_per_slice}",
-            "nothing fits" if best is None else _mesh(str(best.point.mesh)),
+            "nothing fits"
+            if best is None
+            else quantity.mesh_lines(str(best.point.mesh), width),
             "" if best is None else _shape(best.point),
             "" if best is None else policy_text(best.point),
             quantity.seconds(best and best.step_time_s),
@@ -199,9 +205,10 @@ def _meshes(number: int) -> str:
     return "1 mesh" if number == 1 else f"{number:,} meshes"
 
 
-def _mesh(text: str) -> str:
-    """Returns the text of a mesh, on two lines where it is long."""
-    return text if len(text) <= _MESH_WIDTH else text.replace("/", "/\n")
+def _mesh_width(points: Iterable[Point]) -> int:
+    """Returns what the slices of these points leave to their meshes."""
+    shapes = (len(_shape(point)) for point in points)
+    return _MESH_AND_SLICE_WIDTH - max(shapes, default=len("slice"))
 
 
 def _shape(point: Point) -> str:

@@ -165,6 +165,17 @@ def with_slice(point: Point) -> Point:
     return point.model_copy(update={"slice_shape": shape})
 
 
+def slices_not_offered(points: Iterable[Point]) -> list[str]:
+    """Returns a sentence for each slice that is of a pod and cannot be had."""
+    slices = {(point.chip, point.slice_shape): None for point in points}
+    complaints = (
+        topology.not_offered(hardware.chip(name), shape)
+        for name, shape in slices
+        if shape is not None
+    )
+    return [each for each in complaints if each is not None]
+
+
 def parse_chip(text: str) -> tuple[str, tuple[int, ...] | None]:
     """Returns the name and slice of `v5p`, `v5p:4x4x8` or `h100-sxm:4`.
 

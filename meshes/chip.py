@@ -44,6 +44,9 @@ class Chip(BaseModel):
     slice_shapes: tuple[tuple[PositiveInt, ...], ...] = ()
     """Slices on offer, in chips; on a 3-D torus those below a cube of 4x4x4."""
     max_slice_chips: PositiveInt | None = None
+    """Of the largest slice that can be had."""
+    pod_chips: PositiveInt | None = None
+    """Of all that one torus joins, where that is more than any slice."""
     chips_per_host: PositiveInt | None = None
     nvlink_domain: PositiveInt | None = None
     """GPUs that NVLink joins: the largest slice of a GPU."""

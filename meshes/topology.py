@@ -2,9 +2,11 @@
 
 A slice shape is in chips along each torus dim. TPU v2, v3, v5e and v6e are 2-D and come
 in a short list of shapes. v4, v5p and v7x are 3-D: a few shapes below a cube of 4x4x4
-chips, and from there every shape made of whole cubes, dims ascending. Where there is
-no torus (NVLink, or the cores of a host) the shape has one dim. Sources: Google Cloud
-TPU pages and AI-Hypercomputer/maxtext accelerator_to_spec_map.py.
+chips, and from there every shape made of whole cubes, dims ascending. A pod may be
+larger than the largest slice that can be had: a shape up to it is valid where it is
+named, and never chosen. Where there is no torus (NVLink, or the cores of a host) the
+shape has one dim. Sources: Google Cloud TPU pages and AI-Hypercomputer/maxtext
+accelerator_to_spec_map.py.
 """
 
 import math
@@ -50,17 +52,32 @@ def squarest_slice(chip: Chip, num_chips: int) -> Shape:
     return min(shapes, key=lambda shape: (sum(shape), shape))
 
 
-def slices_of(chip: Chip, chips: int) -> tuple[Shape, ...]:
-    """Returns every valid slice shape of so many chips of a torus, or none."""
+def slices_of(chip: Chip, chips: int, *, named: bool = False) -> tuple[Shape, ...]:
+    """Returns every slice shape of so many chips of a torus, or none.
+
+    Of slices that can be had; where a shape is `named`, up to a whole pod.
+    """
+    largest = (_pod_chips(chip) if named else chip.max_slice_chips) or 0
     listed = tuple(shape for shape in chip.slice_shapes if math.prod(shape) == chips)
     cubes, rest = divmod(chips, _CUBE**3)
-    if chip.torus_dims != 3 or rest or not 1 <= cubes <= _max_cubes(chip):
+    if chip.torus_dims != 3 or rest or not _CUBE**3 <= chips <= largest:
         return listed
     return tuple(
         (a * _CUBE, b * _CUBE, cubes // (a * b) * _CUBE)
         for a in range(1, cubes + 1)
         for b in range(a, cubes // a + 1)
         if cubes % (a * b) == 0 and cubes // (a * b) >= b
+    )
+
+
+def not_offered(chip: Chip, shape: Shape) -> str | None:
+    """Returns what to say of a valid shape that cannot be had as one slice, or None."""
+    largest = chip.max_slice_chips
+    if chip.torus_dims is None or largest is None or math.prod(shape) <= largest:
+        return None
+    return (
+        f"{chip.name}:{_text(shape)} is {math.prod(shape):,} chips, and the largest "
+        f"slice that can be had has {largest:,}"
     )
 
 
@@ -76,7 +93,7 @@ def check_slice(chip: Chip, shape: Shape) -> None:
     if chip.torus_dims is None:
         _check_without_torus(chip, chips)
         return
-    valid = slices_of(chip, chips)
+    valid = slices_of(chip, chips, named=True)
     if shape not in valid:
         same = " or ".join(_text(s) for s in valid)
         cure = f"{chips} chips come as {same}" if same else _near_shapes(chip, chips)
@@ -114,18 +131,22 @@ def _sizes(chip: Chip) -> tuple[int, ...]:
     listed = tuple(math.prod(shape) for shape in chip.slice_shapes)
     if chip.torus_dims != 3:
         return listed
-    return listed + tuple(n * _CUBE**3 for n in range(1, _max_cubes(chip) + 1))
+    cubes = (chip.max_slice_chips or 0) // _CUBE**3
+    return listed + tuple(n * _CUBE**3 for n in range(1, cubes + 1))
 
 
-def _max_cubes(chip: Chip) -> int:
-    return (chip.max_slice_chips or 0) // _CUBE**3
+def _pod_chips(chip: Chip) -> int | None:
+    return chip.pod_chips or chip.max_slice_chips
 
 
 def _near(chip: Chip, chips: int) -> str:
     if not (near := _near_sizes(chip, chips)):
+        pod = (
+            f" (a pod has {chip.pod_chips:,}: name its shape)" if chip.pod_chips else ""
+        )
         return (
-            f"the largest slice has {_sizes(chip)[-1]}; put more slices left of the "
-            "slash of the mesh"
+            f"the largest slice has {_sizes(chip)[-1]}{pod}; put more slices left of "
+            "the slash of the mesh"
         )
     return f"the nearest have {' or '.join(map(str, near))}"
 

@@ -70,7 +70,8 @@ def _shapes(
         domain = math.prod(wanted or (largest,))
         return (wanted,) if devices <= domain <= largest else ()
     chips, rest = divmod(devices, chip.devices_per_chip)
-    found = () if rest else topology.slices_of(chip, chips)
+    named = wanted is not None
+    found = () if rest else topology.slices_of(chip, chips, named=named)
     return found if wanted is None else tuple(each for each in found if each == wanted)
 
 

@@ -6,6 +6,7 @@ and `–` for what was not measured, which is never zero.
 """
 
 import math
+import re
 from collections.abc import Sequence
 
 NOT_MEASURED = "–"
@@ -119,3 +120,13 @@ def _fitting(value: float, units: _Units) -> tuple[float, str]:
 
 def _figure(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
+
+
+def mesh_lines(mesh: str, width: int) -> str:
+    """Returns the mesh on lines of `width`, broken after commas where that can be."""
+    lines = [""]
+    for part in re.findall("[^,]+,?", mesh):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)

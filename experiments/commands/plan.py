@@ -1,12 +1,17 @@
 """`scaling plan`: the points of a sweep, feasible or why not, and what to expect."""
 
 import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from experiments.commands.sweep_flags import add_sweep
 from experiments.usage import UsageError
 from experiments.usage import note
 from experiments.usage import print_json
 from experiments.usage import user_mistakes
+
+if TYPE_CHECKING:
+    from scaling.point import Point
 
 USAGE = "[SWEEP] [flags]"
 SUMMARY = "what a sweep would run, needs and takes; touches no device"
@@ -117,8 +122,7 @@ def _search(args: argparse.Namespace) -> int:
         chip = chips[base.chip]
         numbers = tuple(whole(text, "slices") for text in args.slices)
         among = chosen_splits(base, chip, num_devices, numbers)
-        for path in calibrations:
-            note(f"calibrated figures of {path}")
+        _note(calibrations, [base])
         confirm = whole(args.confirm, "confirm") if args.confirm else 0
         found = found_on(base, chip, among, fixed)
     compiled = None
@@ -158,8 +162,7 @@ def _explain(args: argparse.Namespace) -> int:
         if (reason := why_infeasible(point)) is not None:
             raise ValueError(f"the point cannot run: {reason}")
         chips, calibrations = chips_of(sweep, args.results, files=chip_files(args))
-    for path in calibrations:
-        note(f"calibrated figures of {path}")
+    _note(calibrations, [point])
     found = explanation_of(point, chips[point.chip])
     if args.json:
         print_json(document(found).model_dump(mode="json"))
@@ -179,8 +182,7 @@ def _plan(args: argparse.Namespace) -> int:
         sweep = sweep_from(args)
         chips, calibrations = chips_of(sweep, args.results, files=chip_files(args))
     planned = plan(sweep, chips)
-    for path in calibrations:
-        note(f"calibrated figures of {path}")
+    _note(calibrations, sweep.points)
     if args.json:
         print_json([row.model_dump(mode="json") for row in planned])
     else:
@@ -188,3 +190,12 @@ def _plan(args: argparse.Namespace) -> int:
     if all(row.status == "invalid" for row in planned):
         raise UsageError(f"no point can run: {planned[0].reason}")
     return 0
+
+
+def _note(calibrations: Iterable[object], points: "Iterable[Point]") -> None:
+    from experiments.sweep import slices_not_offered
+
+    for path in calibrations:
+        note(f"calibrated figures of {path}")
+    for sentence in slices_not_offered(points):
+        note(sentence)

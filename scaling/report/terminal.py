@@ -1,6 +1,5 @@
 """Terminal: the verdict and the judged points, readable at 80 columns."""
 
-import re
 from typing import TYPE_CHECKING
 
 from scaling import quantity
@@ -106,7 +105,7 @@ def _table(curve: Curve, *, environment: str, show_header: bool) -> "Table":
 def _cells(point: CurvePoint) -> tuple[str, ...]:
     return (
         str(point.num_devices),
-        _broken(point.mesh, dict(COLUMNS)["mesh"]),
+        quantity.mesh_lines(point.mesh, dict(COLUMNS)["mesh"]),
         quantity.count(point.tokens_per_s),
         quantity.seconds(point.step_time_s),
         efficiency_text(point),
@@ -120,22 +119,12 @@ def _compiled_cells(point: CurvePoint) -> tuple[str, ...]:
     step = quantity.seconds_band(point.step_time_s, *band)
     return (
         str(point.num_devices),
-        _broken(point.mesh, dict(COMPILED_COLUMNS)["mesh"]),
+        quantity.mesh_lines(point.mesh, dict(COMPILED_COLUMNS)["mesh"]),
         step if point.status == "ok" else point.status,
         efficiency_text(point),
         quantity.percent(point.mfu),
         quantity.percent(point.exposed_fraction),
     )
-
-
-def _broken(mesh: str, width: int) -> str:
-    """Returns the mesh on lines of `width`, broken after commas where that can be."""
-    lines = [""]
-    for part in re.findall("[^,]+,?", mesh):
-        if lines[-1] and len(lines[-1] + part) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _loads(findings: Findings) -> list[str]:

@@ -175,3 +175,18 @@ def test_confirmed_meshes_are_compiled_and_shown_beside(
     assert len(fake.stored()) == 2
     assert "1.95 KiB" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
+
+
+def test_a_whole_pod_is_searched_where_it_is_named_and_said_not_to_be_had(
+    capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    pod = ["--model", "llama3-8b", "--chip", "v5p:16x20x28", "--devices", "8960"]
+    one = ["--batch", "8960", "--slices", "1"]
+    fixed = [f"--set={text}" for text in ("remat=full", "attention=splash")]
+    given = cli.parsed(["plan", "--search", *pod, *one, *fixed])
+    assert plan_command.run(given) == 0
+    out, err = capsys.readouterr()
+    assert "1/data=280,fsdp=16," in out
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    assert "the largest slice that can be had has 6,144" in err

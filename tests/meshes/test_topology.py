@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from meshes.hardware import CHIPS
 from meshes.hardware import chip
 from meshes.topology import check_slice
+from meshes.topology import not_offered
 from meshes.topology import num_chips
+from meshes.topology import slices_of
 from meshes.topology import squarest_slice
 from meshes.topology import wraps
 
@@ -120,6 +122,19 @@ def test_slices_that_exist(name, shape) -> None:
     check_slice(chip(name), shape)
 
 
+def test_a_whole_pod_is_valid_where_named_and_never_chosen() -> None:
+    v5p, pod = chip("v5p"), (16, 20, 28)
+    check_slice(v5p, pod)
+    assert wraps(v5p, pod) == (True, True, True)
+    assert pod in slices_of(v5p, 8960, named=True)
+    assert slices_of(v5p, 8960) == ()
+    assert not_offered(v5p, pod) == (
+        "v5p:16x20x28 is 8,960 chips, and the largest slice that can be had has 6,144"
+    )
+    assert not_offered(v5p, (16, 16, 24)) is None
+    assert not_offered(chip("h200"), (8,)) is None
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "says"),
     [
@@ -133,7 +148,7 @@ def test_slices_that_exist(name, shape) -> None:
         ("v5p", (4, 8, 4), "128 chips come as 4x4x8"),
         ("v5p", (2, 2, 32), "128 chips come as 4x4x8"),
         ("v5p", (1, 1, 1), "the nearest have 4"),
-        ("v5p", (16, 20, 28), "largest slice has 6144"),
+        ("v5p", (16, 20, 32), r"largest slice has 6144 \(a pod has 8,960"),
         ("v5e", (-4, -4), "positive"),
         ("v5e", (), "needs 2 positive dims"),
         ("h200", (16,), "NVLink joins 8"),

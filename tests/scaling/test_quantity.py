@@ -78,3 +78,15 @@ def test_shares():
 def test_not_measured_is_never_a_number(function):
     assert function(None) == "–"
     assert function(math.nan) == "–"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "width", "lines"),
+    [
+        ("1/fsdp=4", 20, ["1/fsdp=4"]),
+        ("1/data=280,fsdp=16,tensor=2", 21, ["1/data=280,fsdp=16,", "tensor=2"]),
+        ("data=2/fsdp=4", 3, ["data=2/fsdp=4"]),
+    ],
+)
+def test_a_mesh_is_broken_after_commas_and_never_within_an_axis(mesh, width, lines):
+    assert quantity.mesh_lines(mesh, width).splitlines() == lines
