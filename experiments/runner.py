@@ -11,7 +11,6 @@ from datetime import UTC
 from datetime import datetime
 from pathlib import Path
 
-from experiments import record
 from experiments import schedule
 from experiments import store
 from experiments import survivors
@@ -22,6 +21,7 @@ from experiments.execution import worker_command as real_worker
 from experiments.forecast import Forecast
 from experiments.interrupt import Interrupt
 from experiments.interrupt import noticed
+from experiments.keeping import Keeping
 from experiments.lock import cores_held
 from experiments.lock import locked
 from experiments.measuring import Measuring
@@ -126,9 +126,12 @@ class _Sweep:
         self._forecast = Forecast(setting.timing, work.jobs)
         self._seed = f"{setting.sweep} {datetime.now(UTC).date().isoformat()}"
         with self._account.part("planning"):
-            self._environment = work.environment()
-        self._crew = Crew(work, setting, self._environment)
-        self._settled = Settled(points, work, self._environment)
+            environment = work.environment()
+        self._crew = Crew(work, setting, environment)
+        self._keeping = Keeping(
+            work, setting, environment, account=self._account, progress=progress
+        )
+        self._settled = Settled(points, work, environment)
         self._skipping = Skipping(
             points,
             self._settled,
@@ -195,8 +198,8 @@ class _Sweep:
         """Records every point that cannot run, once."""
         for point in self._points:
             if not self._settled.of(point) and (verdict := self._work.verdict(point)):
-                run = self._not_run(point, *verdict)
-                self._store(run)
+                run = self._keeping.without_run(point, verdict)
+                self._settled.add(run)
                 self._progress.settled(run)
 
     def _turns_started(self, max_time_s: float | None) -> bool:
@@ -233,7 +236,7 @@ class _Sweep:
         turn = self._turns.pop(0)
         self._progress.running(turn, number=self._number + 1, total=self._total + 1)
         if (verdict := self._why_not_now(turn.point)) is not None:
-            self._end_turn(turn, self._not_run(turn.point, *verdict))
+            self._end_turn(turn, self._keeping.without_run(turn.point, verdict))
         elif self._interrupt.signal is not None:
             self._turns.insert(0, turn)
         else:
@@ -254,7 +257,7 @@ class _Sweep:
         self._forecast.learn([run])
         if run.status == "wrong_platform":
             self._wrong_platforms[run.point.chip] = run
-        self._end_turn(turn, run, executed)
+        self._end_turn(turn, self._keeping.run_of(executed, run))
 
     def _why_not_now(self, point: Point) -> Verdict | None:
         """Returns why a point needs no process, or None; makes what its run reads."""
@@ -270,14 +273,9 @@ class _Sweep:
             reason = self._work.prepare(point, self._setting)
         return None if reason is None else Verdict("error", reason)
 
-    def _end_turn(
-        self, turn: Turn, run: Measurement, executed: Executed | None = None
-    ) -> None:
-        if executed is not None:
-            run = self._work.keep(run, executed.name, self._setting.places)
-        self._store(run)
-        if executed is not None:
-            self._clear_up(executed)
+    def _end_turn(self, turn: Turn, run: Measurement) -> None:
+        """Takes in a run that is stored."""
+        self._settled.add(run)
         self._num_ended += 1
         if run.status == "preempted" and turn not in self._preempted:
             # Once more, after all others; if it is preempted again, the next command.
@@ -301,31 +299,3 @@ class _Sweep:
         """Returns the time left, where those that go on have taken `elapsed_s`."""
         turns = [*self._crew.turns, *self._turns]
         return self._forecast.left_s(turns, elapsed_s=elapsed_s)
-
-    def _store(self, run: Measurement) -> None:
-        with self._account.part("storing"):
-            store.save(self._setting.places.store, run)
-        self._account.stored[run.status] += 1
-        self._settled.add(run)
-
-    def _clear_up(self, executed: Executed) -> None:
-        """Keeps the log of a run that is stored, and removes its checkpoints."""
-        places = self._setting.places
-        with self._account.part("storing"):
-            warnings = (
-                places.keep_log(executed.name, executed.logs),
-                places.discard_checkpoints(executed.name),
-            )
-        for warning in warnings:
-            if warning is not None:
-                self._progress.note(warning)
-
-    def _not_run(self, point: Point, status: Status, reason: str) -> Measurement:
-        return record.not_run(
-            point,
-            sweep=self._setting.sweep,
-            status=status,
-            reason=reason,
-            provenance=self._work.provenance(point),
-            environment=self._environment,
-        )
