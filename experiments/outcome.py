@@ -215,7 +215,8 @@ def _too_much_memory(ends: Sequence[ProcessEnd], limits: Limits) -> str:
     limit = quantity.bytes_(limits.memory_bytes)
     return (
         f"took more than the {limit} of this host's memory that a run may take "
-        f"{_where(ends[0])}; --memory_bytes sets another limit"
+        f"{_where(ends[0])}; --memory_bytes sets another limit, and "
+        "--retry out_of_memory makes the run again"
     )
 
 

@@ -263,12 +263,8 @@ class _Sweep:
         """Returns why a point needs no process, or None; makes what its run reads."""
         if (other := self._wrong_platforms.get(point.chip)) is not None:
             return Verdict("wrong_platform", f"as point {other.id}: {other.reason}")
-        if (smaller := self._skipping.smaller(point)) is not None:
-            return Verdict(
-                "skipped",
-                f"dominated by {smaller.id}: out of memory at batch "
-                f"{smaller.global_batch_size}",
-            )
+        if (verdict := self._skipping.verdict(point)) is not None:
+            return verdict
         with self._account.part("preparing data"):
             reason = self._work.prepare(point, self._setting)
         return None if reason is None else Verdict("error", reason)

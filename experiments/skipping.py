@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 
 from experiments.settled import Settled
+from experiments.work import Verdict
 from scaling.measurement import Status
 from scaling.point import Point
 
@@ -31,8 +32,17 @@ class Skipping:
         self._seed = seed
         self._audited: set[str] = set()
 
-    def smaller(self, point: Point) -> Point | None:
-        """Returns the point for whose sake this one is skipped, or None."""
+    def verdict(self, point: Point) -> Verdict | None:
+        """Returns for the sake of which smaller batch a point is skipped, or None."""
+        if (smaller := self._smaller(point)) is None:
+            return None
+        return Verdict(
+            "skipped",
+            f"dominated by {smaller.id}: out of memory at batch "
+            f"{smaller.global_batch_size}",
+        )
+
+    def _smaller(self, point: Point) -> Point | None:
         found = self._settled.dominating(point)
         if found is None or self._every is None:
             return found

@@ -271,7 +271,8 @@ def test_a_compiler_beyond_its_memory_is_out_of_the_hosts_and_not_the_devices(
     assert (run.phase, run.memory.needed_bytes) == ("host", None)
     assert run.reason == (
         "took more than the 256 MiB of this host's memory that a run may take after "
-        "phase 'compile'; --memory_bytes sets another limit"
+        "phase 'compile'; --memory_bytes sets another limit, and --retry out_of_memory "
+        "makes the run again"
     )
     assert fake.compile(small, large, work=work).stored == {"ok": 1}
 
