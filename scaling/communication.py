@@ -1,10 +1,11 @@
 """Communication: what the devices of a point send each other in one step.
 
-Letters as in `scaling.analytic`. The sources of what each parallelism sends: the
-scaling-book (jax-ml.github.io/scaling-book) "training"; Rajbhandari et al., ZeRO (arXiv
-1910.02054), for the passes over sharded weights; Shoeybi et al., Megatron-LM (arXiv
-1909.08053), for the all-reduces of tensor parallelism; Korthikanti et al. (arXiv
-2205.05198) for a residual stream that is sharded too.
+Letters: D embed, n devices of an axis. Bytes of a collective are what one device sends.
+The sources of what each parallelism sends: the scaling-book
+(jax-ml.github.io/scaling-book) "training"; Rajbhandari et al., ZeRO (arXiv 1910.02054),
+for the passes over sharded weights; Shoeybi et al., Megatron-LM (arXiv 1909.08053), for
+the all-reduces of tensor parallelism; Korthikanti et al. (arXiv 2205.05198) for a
+residual stream that is sharded too.
 """
 
 from collections.abc import Iterator

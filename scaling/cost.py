@@ -1,7 +1,8 @@
 """Cost: what must happen per device and optimizer step, per resource.
 
-Written by `analytic.py` from shapes (and later from compiled programs), read by
-`predict.py`. Amounts, not times: a Chip turns them into seconds.
+Written by `analytic.py` from shapes, read by `predict.py`, and held against what
+`hlo.accounting` reads of a compiled program. Amounts, not times: a Chip turns them into
+seconds.
 """
 
 from pydantic import BaseModel
@@ -47,7 +48,8 @@ class Cost(BaseModel):
     arguments_bytes: NonNegativeFloat
     """Parameters, optimizer state and batch, from the exact shard shapes."""
     activation_bytes: NonNegativeFloat
-    """Alive at the end of the forward pass under the remat policy."""
+    """Alive at the end of the forward pass under the remat policy, with the copies of
+    weights that wait there."""
     gradient_bytes: NonNegativeFloat
     peak_hbm_bytes: NonNegativeFloat
     """At the fullest moment: the loss, or a layer's backward pass (`scaling.held`)."""
@@ -55,5 +57,9 @@ class Cost(BaseModel):
 
     @property
     def least_hbm_bytes(self) -> float:
-        """Arguments (donated, so counted once) and gradients, or activations."""
+        """Arguments (donated, so counted once) and gradients, or activations if more.
+
+        A lower bound: all activations are there before the backward pass, all gradients
+        after it.
+        """
         return self.arguments_bytes + max(self.gradient_bytes, self.activation_bytes)

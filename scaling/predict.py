@@ -51,10 +51,10 @@ class Prediction(BaseModel):
     mfu_full_attention: float | None
     hfu: float | None
     peak_hbm_bytes: int
-    """Per device: arguments, gradients and activations."""
+    """Per device, at the fullest moment of a step."""
     available_hbm_bytes: int | None
     limited_by: str | None
-    """The largest of `times_s`."""
+    """The cause with most of `times_s`; of a compiled step, what it waits for most."""
     times_s: dict[str, float] | None
     """Seconds by cause (`compute hbm ici dcn`), each alone and at full rate."""
 

@@ -25,7 +25,7 @@ The compiler of a TPU or GPU needs none: `pip install 'scaling-toolkit[tpu]'`
 brings libtpu, `[cuda]` XLA's for GPUs. Each point is compiled in a process of
 its own and becomes a run file, with the program's text beside it as .hlo.gz;
 what is stored is not compiled again. Step times come from walking the program's
-schedule; they have not been held against a machine yet.
+schedule; docs/compile.md lists some beside published ones.
 
 examples:
   scaling compile v5e_vertical --only 3f2a
