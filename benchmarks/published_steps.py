@@ -3,7 +3,7 @@
     scaling compile maxtext_tpu
     python benchmarks/published_steps.py [RESULTS]
 
-No constant of the prediction was settled on these rows, so each is out of sample.
+No constant of the prediction was fitted to these rows.
 """
 
 import statistics

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from meshes import hardware
 from meshes import topology
-from meshes.spec import Axis
 from meshes.spec import MeshSpec
 from meshes.spec import enumerate_meshes
 from models.config import Remat
@@ -21,6 +20,7 @@ from scaling.breakdown import breakdown
 from scaling.curve import Curve
 from scaling.curve import CurvePoint
 from scaling.curve import Direction
+from scaling.feasibility import AXES_AT_WORK
 from scaling.feasibility import why_infeasible
 from scaling.measurement import Status
 from scaling.point import Point
@@ -38,7 +38,6 @@ REMAT: Remat = "full"
 GLOBAL_BATCH = 128
 """Sequences per step in strong scaling: one chip still holds them, with `REMAT`."""
 BATCH_PER_DEVICE = 16
-AXES: tuple[Axis, ...] = ("data", "fsdp", "tensor")
 SLICES_BY_DIRECTION: Mapping[Direction, tuple[tuple[int, int], ...]] = {
     "vertical": tuple((1, chips) for chips in (1, 4, 8, 16, 32, 64, 128, 256)),
     "horizontal": tuple((slices, 32) for slices in (1, 2, 4, 8)),
@@ -128,7 +127,7 @@ def _points(num_slices: int, chips: int, regime: Regime) -> Iterator[Point]:
     chip = hardware.chip(CHIP)
     devices = num_slices * chips
     batch = GLOBAL_BATCH if regime == "strong" else BATCH_PER_DEVICE * devices
-    for within in enumerate_meshes(devices_per_slice=chips, axes=AXES):
+    for within in enumerate_meshes(devices_per_slice=chips, axes=AXES_AT_WORK):
         yield Point(
             model=MODEL,
             chip=CHIP,

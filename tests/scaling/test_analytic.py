@@ -249,6 +249,22 @@ def test_what_is_kept_whole_is_not_gathered_again():
     assert found["reduce_scatter", ("tensor",), "ici"].count == 4 * L + 2
 
 
+def test_a_sharded_stream_over_both_networks_crosses_slices_in_its_shards():
+    changes = {"mesh": "tensor=2/tensor=4", "residual": "seq", "global_batch_size": 2}
+    found = by_kind(cost(point(**changes)))
+    times, array = 4 * L + 2, 2 * 4096 * D * 2
+    for kind in ("all_gather", "reduce_scatter"):
+        within = found[kind, ("tensor",), "ici"]
+        across = found[kind, ("tensor",), "dcn"]
+        assert (within.count, within.group_size) == (times, 4)
+        assert (across.count, across.group_size) == (times, 2)
+        # A device ends with the whole array of which it has an eighth: three quarters
+        # come from its slice, and of the quarter that it then has half from the other.
+        assert within.bytes == times * array * 3 / 4
+        assert across.bytes == times * array / 4 / 2
+    assert len(found) == 4
+
+
 def test_tensor_shards_weights_before_they_travel():
     found = by_kind(cost(point(mesh="1/fsdp=64,tensor=4")))
     local = (N - NORMS) // 4 + NORMS

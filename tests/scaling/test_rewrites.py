@@ -31,6 +31,7 @@ def sent(chip, shape, mesh):
     [
         ("v5e", (4, 4), "1/fsdp=16", {"all_gather", "all_reduce"}),
         ("v5e", (16, 16), "1/fsdp=256", {"all_gather", "all_reduce"}),
+        ("v6e", (16, 16), "1/fsdp=256", {"all_gather", "all_reduce"}),
         ("v4", (4, 4, 4), "1/fsdp=64", {"all_reduce"}),
         ("v5p", (4, 4, 4), "1/fsdp=64", {"all_reduce"}),
         ("v7x", (4, 4, 4), "1/fsdp=128", {"all_reduce", "reduce_scatter"}),
