@@ -1,8 +1,8 @@
 """Analytic cost: what a point's step must do per device, from its shapes alone.
 
 Letters: A accumulation, c bytes of the compute dtype, p bytes of the parameter dtype.
-The step is the one that `experiments.train` builds: AdamW, gradients and optimizer state
-sharded as their parameters, weights cast to the compute dtype before they travel.
+The step is the one that `experiments.train` builds: AdamW, gradients and optimizer
+state sharded as their parameters, weights cast to the compute dtype before they travel.
 """
 
 from meshes.hardware import chip

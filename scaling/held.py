@@ -2,13 +2,13 @@
 
 Two moments compete. When the loss has been taken, everything that waits for the
 backward pass is there, and the logits with their gradient. While the last layer, the
-first to go backward, does so nearly as much still waits, and beside it are the gradients
-of all layers, which scanned layers write into one array, and all that one layer works
-with.
+first to go backward, does so nearly as much still waits, and beside it are the
+gradients of all layers, which scanned layers write into one array, and all that one
+layer works with.
 
-What is kept between the layers follows from shapes. What a layer works with was read off
-programs: this sum meets XLA's peak of seven for v4, v5e, v5p, v6e and v7x (libtpu 0.0.50)
-within 15 %; tests/scaling/test_held.py lists them. None for GPU was compared.
+What is kept between the layers follows from shapes. What a layer works with was read
+off programs: the sum meets XLA's peak of seven for v4, v5e, v5p, v6e and v7x (libtpu
+0.0.50) within 15 %; tests/scaling/test_held.py lists them. None for GPU is among them.
 """
 
 from typing import Literal

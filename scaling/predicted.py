@@ -13,8 +13,8 @@ and the band reaches from the worst of both to the best. A common error moves th
 efficiency only as far as point and baseline differ in what they wait for: a point like
 its baseline is known well, one that waits for a network instead of its products is not.
 What is hidden behind other work stays hidden: that a slower network would show more of
-it is not in the band. An analytic prediction does not say what a step waits for, so that
-of those the ends alone are compared.
+it is not in the band. An analytic prediction does not say what a step waits for, so
+that of those the ends alone are compared.
 """
 
 import itertools
