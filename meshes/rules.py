@@ -33,11 +33,18 @@ RULES: Mapping[str, tuple[Axis, ...]] = {
 """Logical axis to the mesh axes that shard it, outermost first; () is replicated."""
 
 
+_RESIDUAL_SEQ: Mapping[str, tuple[Axis, ...]] = {
+    "replicated": RULES["residual_seq"],
+    "seq": (*RULES["residual_seq"], "tensor"),
+}
+
+
 def rules(residual: str) -> Mapping[str, tuple[Axis, ...]]:
-    """Returns RULES; where `residual` is `seq`, `tensor` shards the stream too."""
-    if residual == "replicated":
-        return RULES
-    return {**RULES, "residual_seq": ("context", "tensor")}
+    """Returns RULES; where `residual` is `seq`, `tensor` shards the stream too.
+
+    Raises KeyError for a word that is neither `seq` nor `replicated`.
+    """
+    return {**RULES, "residual_seq": _RESIDUAL_SEQ[residual]}
 
 
 def spec_entries(logical_axes: Sequence[str]) -> tuple[tuple[Axis, ...] | None, ...]:

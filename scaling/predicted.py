@@ -6,14 +6,15 @@ assumption about its matrix products, the same rates of the same links. So both 
 taken under one assumption at a time:
 
     products    step times of both at the low end of their bands, then both at the high
-    networks    what both wait for a network, times or over `NETWORK_ERROR`, the network
-                within slices and the one between them each on its own
+    networks    what both send over a network takes `NETWORK_ERROR` times as long, or
+                as short, the network within slices and the one between them each on
+                its own
 
 and the band reaches from the worst of both to the best. A common error moves the
 efficiency only as far as point and baseline differ in what they wait for: a point like
 its baseline is known well, one that waits for a network instead of its products is not.
-What is hidden behind other work stays hidden: that a slower network would show more of
-it is not in the band. An analytic prediction does not say what a step waits for, so
+That goes for what is hidden behind other work as well, all of which a slower network
+might show. An analytic prediction does not say what a step waits for, so
 that of those the ends alone are compared.
 """
 
@@ -29,7 +30,7 @@ from scaling.point import Point
 from scaling.predict import Prediction
 
 NETWORK_ERROR = 1.25
-"""Factor by which seconds of waiting for a network may be wrong, either way. Assumed,
+"""Factor by which seconds on a network may be wrong, either way. Assumed,
 not measured: sources differ by a tenth on the rate of one TPU link (90 GB/s in
 scaling-book, 100 GB/s in Google's documentation), no public table says how far
 collectives keep below it, and the schedule's overlap is the compiler's plan."""
@@ -49,6 +50,8 @@ class Step(NamedTuple):
     high_s: float
     exposed_s: Mapping[str, float] | None
     """What the step waits for by cause; sums to `middle_s`. None if not known."""
+    hidden_s: Mapping[str, float] | None = None
+    """Communication by network that other work covers."""
 
 
 class Band(NamedTuple):
@@ -70,14 +73,14 @@ def step_of(point: Point, prediction: Prediction | None) -> Step | None:
     )
     if low is None or middle is None or high is None:
         return None
+    compiled = prediction if isinstance(prediction, CompiledPrediction) else None
     return Step(
         tokens_per_device=point.tokens_per_step / point.mesh.num_devices,
         low_s=low,
         middle_s=middle,
         high_s=high,
-        exposed_s=prediction.exposed_s
-        if isinstance(prediction, CompiledPrediction)
-        else None,
+        exposed_s=compiled and compiled.exposed_s,
+        hidden_s=compiled and compiled.hidden_s,
     )
 
 
@@ -144,10 +147,21 @@ def _network_slack(step: Step, base: Step) -> list[float]:
     if step.exposed_s is None or base.exposed_s is None:
         return factors
     for errors in itertools.product((1 / NETWORK_ERROR, NETWORK_ERROR), repeat=2):
-        wrong: dict[str, float] = dict(zip(NETWORKS, errors, strict=True))
+        wrong = dict(zip(NETWORKS, errors, strict=True))
         ours, theirs = (
-            sum(s * wrong.get(cause, 1.0) for cause, s in exposed_s.items())
-            for exposed_s in (step.exposed_s, base.exposed_s)
+            each.middle_s + sum(_longer_s(each, *one) for one in wrong.items())
+            for each in (step, base)
         )
         factors.append(theirs / base.middle_s / (ours / step.middle_s))
     return factors
+
+
+def _longer_s(step: Step, network: Network, error: float) -> float:
+    """Returns how much longer a step takes whose network takes `error` times as long.
+
+    All of it counts, hidden or not, as nothing tells how much more could be hidden; a
+    network that is faster saves no more than what the step waits for it.
+    """
+    exposed = (step.exposed_s or {}).get(network, 0.0)
+    hidden = (step.hidden_s or {}).get(network, 0.0)
+    return max(-exposed, (error - 1) * (exposed + hidden))

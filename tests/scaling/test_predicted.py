@@ -54,6 +54,14 @@ def test_the_networks_may_be_wrong_in_opposite_ways():
     assert found.high == pytest.approx((1 + more) / (1 + less))
 
 
+def test_a_slower_network_may_show_what_was_hidden():
+    base = a_step(compute=1.0)
+    hiding = a_step(compute=0.99, ici=0.01)._replace(hidden_s={"ici": 0.99})
+    found = efficiency(hiding, base)
+    # A quarter of all of it more; less by no more than what is waited for.
+    assert found == pytest.approx((1 / 1.25, 1, 1 / 0.99))
+
+
 seconds = st.fixed_dictionaries(dict.fromkeys(CAUSES, st.floats(0.01, 10)))
 ends = st.tuples(st.floats(0.5, 1), st.floats(1, 2))
 
