@@ -42,7 +42,7 @@ def test_the_programs_are_of_many_kinds():
         for point in POINTS
         for sizes in (point.mesh.dcn + point.mesh.ici,)
     }
-    assert len(axes) >= 5
+    assert len(axes) >= 6
     assert any(point.mesh.num_slices > 1 for point in POINTS)
 
 
@@ -86,4 +86,5 @@ def test_bytes_of_both_networks_agree_within_5_percent_in_most_programs():
         )
         for point, stored in zip(POINTS, STORED, strict=True)
     ]
-    assert sum(agree) > 0.5 * len(agree)
+    # 39 of 55; docs/compile.md says where the others differ.
+    assert sum(agree) >= 0.7 * len(agree)
