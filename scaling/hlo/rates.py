@@ -30,7 +30,7 @@ that the estimates of large matrix products (libtpu 0.0.52) meet the published p
 
 ELEMENTWISE_OVERESTIMATE = 4.0
 """The compiler's estimates of element-wise work are 2 to 4 times what its bytes take at
-the memory's bandwidth (measured on v5e, v5p, v6e and v7x): a quarter is a slow end."""
+the memory's bandwidth (programs for v5e, v5p, v6e and v7x): a quarter is a slow end."""
 
 GPU_MATMUL_FRACTION = 0.6
 """Of the peak, what small products reach (1 GFLOP; of 128 GFLOP 0.95), and with it the
