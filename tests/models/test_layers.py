@@ -95,6 +95,7 @@ def test_the_longest_wavelength_is_set_by_theta():
     ("activation", "expected"),
     [
         # Input 2 through kernels that are the identity; a gate multiplies it once more.
+        ("relu", 2.0),
         ("relu2", 4.0),
         ("gelu", 1.9545977),
         ("swiglu", 2 * 2 / (1 + np.exp(-2))),
