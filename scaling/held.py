@@ -18,7 +18,7 @@ from meshes.hardware import chip
 from models.blocks import form_on
 from models.counts import activation_bytes_per_token
 from models.presets import MODELS
-from scaling.communication import local_tokens
+from scaling.activation_traffic import local_tokens
 from scaling.point import Point
 from scaling.weights import DTYPE_BYTES
 from scaling.weights import kept_weight_bytes

@@ -16,6 +16,7 @@ arXiv 2407.21783).
 
 import math
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -23,8 +24,10 @@ from pydantic import ConfigDict
 
 from meshes.chip import Chip
 from meshes.collectives import collective_time_s
+from meshes.spec import Axis
 from meshes.spec import Network
 from meshes.subtorus import SubTorus
+from meshes.subtorus import joined
 from meshes.subtorus import line
 from scaling.analytic import cost
 from scaling.cost import Collective
@@ -135,9 +138,16 @@ def timed_collectives(
         seconds = None
         # Asked first, so that every other mistake in a collective comes out.
         if collective.group_size == 1 or _has_rate(chip, collective.network):
-            place = placed.get(collective.axes[0], line(collective.group_size))
+            place = _place(collective, placed)
             seconds = collective.count * _collective_s(collective, chip, place)
         yield TimedCollective(collective, seconds)
+
+
+def _place(collective: Collective, placed: Mapping[Axis, SubTorus]) -> SubTorus:
+    """Returns where the group lies, a line of its own where that is not known."""
+    if not all(axis in placed for axis in collective.axes):
+        return line(collective.group_size)
+    return joined(tuple(placed[axis] for axis in collective.axes))
 
 
 def _has_rate(chip: Chip, network: Network) -> bool:

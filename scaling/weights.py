@@ -22,7 +22,7 @@ DTYPE_BYTES: dict[DType, int] = {"float32": 4, "bfloat16": 2}
 _MESHES_KEPT = 256
 """Whose shard sizes are remembered: a search asks for a mesh under many policies."""
 
-Part = Literal["all", "multiplied", "blocks"]
+Part = Literal["all", "multiplied", "blocks", "attention"]
 """`multiplied` leaves out tables that are only looked up in."""
 
 
@@ -46,6 +46,13 @@ def weight_bytes(point: Point, part: Part) -> float:
     In the compute dtype, in which they are multiplied and cross the network.
     """
     elements = _elements_of(part, MODELS[point.model], point.mesh)
+    return float(elements * DTYPE_BYTES[point.compute_dtype])
+
+
+def token_table_bytes(point: Point) -> float:
+    """Returns the bytes of the whole table of tokens, in the compute dtype."""
+    config = MODELS[point.model]
+    elements = config.vocab_size * config.embed_dim
     return float(elements * DTYPE_BYTES[point.compute_dtype])
 
 
@@ -81,8 +88,8 @@ def _shard(array: ParameterShape, mesh: MeshSpec) -> int:
 
 
 def _belongs(name: str, part: Part, config: ModelConfig) -> bool:
-    if part == "blocks":
-        return name.startswith("blocks.")
+    if part in ("blocks", "attention"):
+        return name.startswith("blocks." if part == "blocks" else "blocks.attention.")
     looked_up = name == "position_embedding" or (
         name == "token_embedding" and not config.tied_head
     )
