@@ -59,10 +59,9 @@ class _Arrays(TypedDict):
 
 
 def _arrays(point: Point, times: int) -> _Arrays:
-    """Returns so many arrays of one device's activations, in every micro-batch."""
-    values = local_tokens(point) * MODELS[point.model].embed_dim
-    count = times * point.accumulation
+    """Returns so many arrays of one device's activations, which micro-batches share."""
+    values = times * local_tokens(point) * MODELS[point.model].embed_dim
     return {
-        "payload": float(count * values * DTYPE_BYTES[point.compute_dtype]),
-        "count": count,
+        "payload": float(values * DTYPE_BYTES[point.compute_dtype]),
+        "count": times * point.accumulation,
     }

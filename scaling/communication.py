@@ -16,6 +16,13 @@ _PARTS = (gathered_weights, summed_gradients, crossing_activations, looked_up_ta
 
 
 def collectives(point: Point) -> tuple[Collective, ...]:
-    """Returns every collective of one optimizer step, of one device."""
+    """Returns the collectives of one optimizer step, of one device.
+
+    One of each kind over the same axes of a network, summed over the step.
+    """
+    found: dict[tuple[object, ...], Collective] = {}
     asked_for = (each for part in _PARTS for each in part(point))
-    return tuple(run for each in asked_for for run in as_compiled(each, point))
+    for run in (run for each in asked_for for run in as_compiled(each, point)):
+        key = (run.kind, run.axes, run.network)
+        found[key] = found[key].plus(run) if key in found else run
+    return tuple(found.values())

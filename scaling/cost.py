@@ -32,6 +32,16 @@ class Collective(BaseModel):
     bytes: NonNegativeFloat
     """What one device sends, summed over executions."""
 
+    def plus(self, more: "Collective") -> "Collective":
+        """Returns both together, which are of one kind, axes and network."""
+        return self.model_copy(
+            update={
+                "count": self.count + more.count,
+                "payload_bytes": self.payload_bytes + more.payload_bytes,
+                "bytes": self.bytes + more.bytes,
+            }
+        )
+
 
 class Cost(BaseModel):
     """Work of one device in one optimizer step."""

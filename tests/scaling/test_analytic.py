@@ -234,35 +234,46 @@ def test_a_sharded_stream_is_gathered_before_what_takes_it_and_scattered_in_sums
     array = 256 // 64 * 4096 * D * 2
     gather = found["all_gather", ("tensor",), "ici"]
     scatter = found["reduce_scatter", ("tensor",), "ici"]
-    # Before both halves of a block: forward, again, and for what comes back; head and
-    # table once each.
-    assert (gather.count, gather.payload_bytes) == (6 * L + 2, (6 * L + 2) * array)
-    assert (scatter.count, scatter.payload_bytes) == (5 * L + 2, (5 * L + 2) * array)
+    # Before both halves of a block: forward, again, and for what comes back; before the
+    # head, and the table before it is looked up in, whole.
+    assert gather.count == 6 * L + 2
+    assert gather.payload_bytes == (6 * L + 1) * array + 2 * TABLE
     assert gather.bytes == 3 / 4 * gather.payload_bytes
+    # Twice a block forward, once more where it is repeated, twice backward, and once
+    # for the head.
+    assert (scatter.count, scatter.payload_bytes) == (5 * L + 1, (5 * L + 1) * array)
+    # Forward and behind the head the pieces go round the ring and home: 5 of 4.
+    windows = (3 * L + 1) * array * 5 / 4
+    assert scatter.bytes == windows + 2 * L * array * 3 / 4
     assert ("all_reduce", ("tensor",), "ici") not in found
+    # The gradient of the table that was looked up in is summed whole over both axes,
+    # that of the head's and of the blocks scattered over fsdp.
+    table = found["all_reduce", ("fsdp", "tensor"), "ici"]
+    assert (table.payload_bytes, table.group_size) == (2 * TABLE, 256)
+    local = (N - NORMS - TABLE) // 4 + NORMS
+    assert found["reduce_scatter", ("fsdp",), "ici"].payload_bytes == 2 * local
 
 
 def test_what_is_kept_whole_is_not_gathered_again():
     changes = {"mesh": "1/fsdp=64,tensor=4", "remat": "none", "residual": "seq"}
     found = by_kind(cost(point(**changes)))
     assert found["all_gather", ("tensor",), "ici"].count == 4 * L + 2
-    assert found["reduce_scatter", ("tensor",), "ici"].count == 4 * L + 2
+    assert found["reduce_scatter", ("tensor",), "ici"].count == 4 * L + 1
 
 
 def test_a_sharded_stream_over_both_networks_crosses_slices_in_its_shards():
-    changes = {"mesh": "tensor=2/tensor=4", "residual": "seq", "global_batch_size": 2}
+    changes = {"mesh": "tensor=2/tensor=2", "residual": "seq", "global_batch_size": 2}
     found = by_kind(cost(point(**changes)))
-    times, array = 4 * L + 2, 2 * 4096 * D * 2
-    for kind in ("all_gather", "reduce_scatter"):
+    times, array = 4 * L + 1, 2 * 4096 * D * 2
+    for kind, table in (("all_gather", 2 * TABLE), ("reduce_scatter", 0)):
         within = found[kind, ("tensor",), "ici"]
         across = found[kind, ("tensor",), "dcn"]
-        assert (within.count, within.group_size) == (times, 4)
-        assert (across.count, across.group_size) == (times, 2)
-        # A device ends with the whole array of which it has an eighth: three quarters
-        # come from its slice, and of the quarter that it then has half from the other.
-        assert within.bytes == times * array * 3 / 4
-        assert across.bytes == times * array / 4 / 2
-    assert len(found) == 4
+        assert (within.group_size, across.group_size) == (2, 2)
+        assert within.count == across.count == times + (table > 0)
+        # A device ends with the whole array of which it has a quarter: half comes from
+        # its slice, and of the half that it then has half from the other.
+        assert within.bytes == (times * array + table) / 2
+        assert across.bytes == (times * array + table) / 2 / 2
 
 
 def test_tensor_shards_weights_before_they_travel():
@@ -278,6 +289,28 @@ def test_micro_batches_repeat_the_weights_and_share_the_activations():
         assert two[key].count == 2 * collective.count
         repeated = 1 if key[1] == ("tensor",) else 2
         assert two[key].payload_bytes == repeated * collective.payload_bytes
+
+
+def test_within_a_slice_gradients_are_summed_over_data_and_fsdp_at_once():
+    found = by_kind(cost(point(mesh="1/data=4,fsdp=16")))
+    assert set(found) == {
+        ("all_gather", ("fsdp",), "ici"),
+        ("all_reduce", ("data", "fsdp"), "ici"),
+    }
+    both = found["all_reduce", ("data", "fsdp"), "ici"]
+    assert (both.payload_bytes, both.group_size) == (2 * N, 64)
+    assert both.bytes == pytest.approx(2 * 63 / 64 * 2 * N)
+
+
+def test_a_table_that_is_also_the_head_has_two_gradients():
+    tied = {"model": "gpt2-124m", "seq_len": 1024, "mesh": "1/fsdp=16"}
+    found = by_kind(cost(point(**tied)))
+    gather = found["all_gather", ("fsdp",), "ici"]
+    scatter = found["reduce_scatter", ("fsdp",), "ici"]
+    config = MODELS["gpt2-124m"]
+    table = config.vocab_size * config.embed_dim
+    assert scatter.payload_bytes == 2 * (num_parameters(config) + table)
+    assert gather.count == 2 * config.num_layers + 1
 
 
 def test_a_shape_that_does_not_divide_is_refused_by_name():

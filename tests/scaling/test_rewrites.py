@@ -37,10 +37,16 @@ def sent(chip, shape, mesh):
         ("v7x", (4, 4, 4), "1/fsdp=128", {"all_reduce", "reduce_scatter"}),
         # In a slice with shorter dims gathers stay, and so where groups interleave.
         ("v5p", (2, 2, 4), "1/fsdp=16", {"all_gather", "all_reduce"}),
-        ("v5p", (8, 8, 8), "1/fsdp=256,tensor=2", {"all_gather", "all_reduce"}),
+        # Of groups that interleave those of attention are scattered all the same.
+        (
+            "v5p",
+            (8, 8, 8),
+            "1/fsdp=256,tensor=2",
+            {"all_gather", "all_reduce", "reduce_scatter"},
+        ),
         # A part of a slice, or a single dim, is a ring or a line.
         ("v5e", (4, 4), "1/fsdp=4,tensor=4", {"all_gather", "reduce_scatter"}),
-        ("v5p", (4, 4, 4), "1/data=4,fsdp=16", {"all_gather", "reduce_scatter"}),
+        ("v5p", (4, 4, 4), "1/fsdp=16,tensor=4", {"all_gather", "reduce_scatter"}),
         ("v5e", (2, 2), "1/fsdp=4", {"all_gather", "reduce_scatter"}),
         ("v7x", (2, 2, 2), "1/fsdp=16", {"all_gather", "reduce_scatter"}),
         ("h100-sxm", None, "1/fsdp=8", {"all_gather", "reduce_scatter"}),
