@@ -16,6 +16,7 @@ from typing import get_args
 from meshes import hardware
 from meshes import topology
 from meshes.chip import Chip
+from meshes.divisors import divisors
 from meshes.spec import MeshSpec
 from meshes.spec import enumerate_meshes
 from models.attention_kernels import SERVED_ON
@@ -54,7 +55,7 @@ def splits(
     """
     return tuple(
         Split(num_slices, num_devices // num_slices, shape)
-        for num_slices in _divisors(num_devices)
+        for num_slices in divisors(num_devices)
         for shape in _shapes(chip, num_devices // num_slices, slice_shape)
     )
 
@@ -101,7 +102,7 @@ def policies(
     shares = mesh.size("data") * mesh.size("fsdp")
     micro_batches, rest = divmod(base.global_batch_size, shares)
     # A batch that does not divide is refused once, not in every number of parts.
-    accumulation = (1,) if rest or not micro_batches else _divisors(micro_batches)
+    accumulation = (1,) if rest or not micro_batches else divisors(micro_batches)
     choices = {**CHOICES, "accumulation": accumulation}
     platform = hardware.chip(base.chip).platform
     choices["attention"] = tuple(
@@ -125,8 +126,3 @@ def policy_of(point: Point) -> dict[str, Any]:
         for field, value in values.items()
         if value != Point.model_fields[field].default
     }
-
-
-def _divisors(number: int) -> tuple[int, ...]:
-    small = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
-    return tuple(sorted({*small, *(number // size for size in small)}))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from meshes import hardware
 from meshes import topology
 from meshes.chip import Chip
+from meshes.divisors import divisors
 from meshes.rules import rules
 from meshes.rules import shard_shape
 from meshes.rules import shard_size
@@ -176,7 +177,7 @@ def across_slices(mesh: MeshSpec, most: int) -> MeshSpec:
     The outermost axes move first: they send the least often.
     """
     devices = mesh.devices_per_slice
-    kept = max(size for size in _divisors(devices) if size <= most)
+    kept = max(size for size in divisors(devices) if size <= most)
     excess = devices // kept
     dcn, ici = dict(mesh.dcn), dict(mesh.ici)
     for axis, size in mesh.ici:
@@ -267,10 +268,6 @@ def _complaint(check: Callable[[], object]) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def _divisors(number: int) -> tuple[int, ...]:
-    return tuple(size for size in range(1, number + 1) if number % size == 0)
 
 
 def _multiples_near(number: int, size: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from models.attention_kernels import PRODUCTS
 from models.counts import attention_product_flops_per_token
 from models.presets import MODELS
-from scaling.hlo.flops import Price
+from scaling.hlo.flops import FlopsPrice
 from scaling.hlo.module import Computation
 from scaling.hlo.module import Instruction
 from scaling.point import Point
@@ -19,7 +19,7 @@ _SPLASH = re.compile(r"splash_m[hq]a_(fwd|dq|dkv)_")
 """What JAX calls the kernels, and the compilers the instructions that run them."""
 
 
-def kernel_prices(point: Point) -> Mapping[str, Price]:
+def kernel_prices(point: Point) -> Mapping[str, FlopsPrice]:
     """Returns the prices of the attention kernels of `point`, by their call's target.
 
     All TPU kernels have one target: calls of any other kernel stay without a price.
@@ -50,7 +50,7 @@ def _splash_flops(it: Instruction, product: float) -> float | None:
     return PRODUCTS["splash"][found[1]] * product if found else None
 
 
-def _always(flops: float) -> Price:
+def _always(flops: float) -> FlopsPrice:
     def price(_computation: Computation, _it: Instruction) -> float:
         return flops
 

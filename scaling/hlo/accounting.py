@@ -17,7 +17,7 @@ from meshes.spec import MeshSpec
 from scaling.cost import Collective
 from scaling.hlo.collectives import Exchange
 from scaling.hlo.collectives import exchanges
-from scaling.hlo.flops import Price
+from scaling.hlo.flops import FlopsPrice
 from scaling.hlo.flops import Workload
 from scaling.hlo.loops import Executions
 from scaling.hlo.loops import executions
@@ -70,7 +70,7 @@ class Accounting(BaseModel):
 
 
 def account(
-    text: str, mesh: MeshSpec, prices: Mapping[str, Price] | None = None
+    text: str, mesh: MeshSpec, prices: Mapping[str, FlopsPrice] | None = None
 ) -> Accounting:
     """Returns the accounting of a scheduled HLO text that was compiled for `mesh`.
 
@@ -81,7 +81,7 @@ def account(
 
 
 def account_of_module(
-    module: Module, mesh: MeshSpec, prices: Mapping[str, Price] | None = None
+    module: Module, mesh: MeshSpec, prices: Mapping[str, FlopsPrice] | None = None
 ) -> Accounting:
     """Returns the accounting of a parsed program; as `account`."""
     runs = executions(module)

@@ -17,7 +17,7 @@ from scaling.hlo.module import Computation
 from scaling.hlo.module import Instruction
 from scaling.hlo.module import Module
 
-Price = Callable[[Computation, Instruction], float | None]
+FlopsPrice = Callable[[Computation, Instruction], float | None]
 """Returns the FLOPs of one execution of a custom call, None where it is another's."""
 
 NO_WORK = frozenset(
@@ -61,7 +61,7 @@ class Work:
 class Workload:
     """The work of a module's instructions, each computation read once."""
 
-    def __init__(self, module: Module, prices: Mapping[str, Price] | None = None):
+    def __init__(self, module: Module, prices: Mapping[str, FlopsPrice] | None = None):
         self._module = module
         self._prices = prices or {}
         self._known: dict[str, Work] = {}

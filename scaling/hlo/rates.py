@@ -57,7 +57,7 @@ class Duration(NamedTuple):
     """Until the result is there; others may send meanwhile."""
 
 
-Price = Callable[[Exchange], Mapping[Network, Duration]]
+ExchangePrice = Callable[[Exchange], Mapping[Network, Duration]]
 """Returns what one execution of a collective takes on each network it uses."""
 
 
@@ -121,7 +121,9 @@ def slow_gpu(fast: Rates, *, kernel_fraction: float) -> Rates:
     )
 
 
-def price_on(chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, SubTorus]) -> Price:
+def price_on(
+    chip: Chip, mesh: MeshSpec, placed: Mapping[Axis, SubTorus]
+) -> ExchangePrice:
     """Returns the price of collectives on `chip`, each alone on its network.
 
     `placed` says where the axes lie on the torus; axes of one collective spread its

@@ -14,7 +14,7 @@ from meshes.spec import MeshSpec
 from meshes.spec import Network
 from scaling.hlo.collectives import Exchange
 from scaling.hlo.collectives import exchanges
-from scaling.hlo.flops import Price as FlopsPrice
+from scaling.hlo.flops import FlopsPrice
 from scaling.hlo.flops import Workload
 from scaling.hlo.loops import executions
 from scaling.hlo.memory import Traffic
@@ -22,7 +22,7 @@ from scaling.hlo.module import Computation
 from scaling.hlo.module import Instruction
 from scaling.hlo.module import Module
 from scaling.hlo.rates import ELEMENTWISE_OVERESTIMATE
-from scaling.hlo.rates import Price
+from scaling.hlo.rates import ExchangePrice
 from scaling.hlo.rates import Rates
 
 Cause = Literal["compute", "hbm", "ici", "dcn"]
@@ -93,7 +93,7 @@ def timeline(
     module: Module,
     mesh: MeshSpec,
     rates: Rates,
-    price: Price,
+    price: ExchangePrice,
     flops_prices: Mapping[str, FlopsPrice] | None = None,
 ) -> Timeline:
     """Returns the seconds of a step of a program compiled for `mesh`.
@@ -119,7 +119,7 @@ class _Walk:
         module: Module,
         mesh: MeshSpec,
         rates: Rates,
-        price: Price,
+        price: ExchangePrice,
         flops_prices: Mapping[str, FlopsPrice] | None,
     ):
         runs = executions(module)
