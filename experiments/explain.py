@@ -10,6 +10,7 @@ from experiments.rows import Row
 from experiments.rows import identity
 from experiments.search_text import policy_text
 from experiments.sweep import chip_text
+from meshes import hardware
 from meshes.chip import Chip
 from meshes.collectives import CollectiveKind
 from meshes.spec import Axis
@@ -23,6 +24,7 @@ from scaling.explain import explain
 from scaling.held import Held
 from scaling.point import Point
 from scaling.predict import Prediction
+from scaling.predict import missing_figures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -207,7 +209,8 @@ def _print_times(console: "Console", found: Explanation) -> None:
     predicted = found.predicted
     console.print()
     if found.times is None:
-        console.print("no times: a figure of the chip is unknown")
+        missing = missing_figures(found.point, hardware.chip(found.point.chip))
+        console.print(f"no times: {' and '.join(missing)} is not known")
         return
     band = quantity.seconds_band(
         predicted.step_time_s, predicted.step_time_low_s, predicted.step_time_high_s

@@ -26,6 +26,7 @@ from scaling.measurement import MemoryPhase
 from scaling.measurement import Status
 from scaling.point import Point
 from scaling.predict import Prediction
+from scaling.predict import missing_figures
 from scaling.predict import predict
 
 RUN_OVERHEAD_S = {"cpu": 8.0, "gpu": 60.0, "tpu": 60.0}
@@ -75,8 +76,23 @@ def print_plan(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> None:
         console.print()
     for row in reasons:
         console.print(f"{row.mesh}, batch {row.global_batch_size}: {row.reason}")
+    for line in sorted(_without_times(planned, sweep)):
+        console.print(line)
     console.print()
     console.print(_expectation(planned, sweep))
+
+
+def _without_times(planned: tuple[PlannedPoint, ...], sweep: Sweep) -> set[str]:
+    """Returns a line for each chip that lacks a figure which a step's time takes."""
+    untimed = {row.id for row in planned if row.predicted and not row.predicted.times_s}
+    points = (point for point in sweep.points if point.id in untimed)
+    return {
+        f"no step time on {point.chip}, nor what is limited by it: its "
+        f"{' and '.join(missing)} is not known"
+        for point in points
+        if (missing := missing_figures(point, hardware.chip(point.chip)))
+        and hardware.chip(point.chip).platform != "cpu"
+    }
 
 
 def _planned(point: Point, chip: Chip) -> PlannedPoint:

@@ -42,11 +42,12 @@ from scaling.placement import places
 from scaling.point import Point
 from scaling.predict import PESSIMISTIC_FRACTION
 from scaling.predict import Prediction
+from scaling.predict import missing_figures
 from scaling.predict import utilisation
 
 MODEL_ERROR = 1.15
-"""Factor by which a step may take less or more than both walks of its schedule. All 28
-published steps of `scaling.published_steps` lie within it. Chosen without one generation
+"""Factor by which a step may take less or more than both walks of its schedule. All the
+published steps of `scaling.published_steps` are within. Chosen without one generation
 of chips, as what holds nine in ten of the others, it is 1.10 to 1.15 and holds 25 of 28
 (`benchmarks/published_steps.py`)."""
 
@@ -144,7 +145,7 @@ def _band(
     point: Point, module: Module, chip: Chip, prices: Mapping[str, FlopsPrice]
 ) -> _Band | None:
     """Returns the walks at both ends, or None where the chip lacks a figure."""
-    if _lacks_figures(point, chip):
+    if missing_figures(point, chip):
         return None
     price = price_on(chip, point.mesh, places(point, chip))
     fast = rates_of(chip, point.compute_dtype, estimates=False)
@@ -159,18 +160,6 @@ def _slow(point: Point, chip: Chip, fast: Rates) -> Rates:
         rates = rates_of(chip, point.compute_dtype, estimates=True)
         return dataclasses.replace(rates, kernel_fraction=PESSIMISTIC_FRACTION)
     return slow_gpu(fast, kernel_fraction=PESSIMISTIC_FRACTION)
-
-
-def _lacks_figures(point: Point, chip: Chip) -> bool:
-    needed = [
-        chip.peak_flops_per_s_per_device(point.compute_dtype),
-        chip.hbm_bytes_per_s_per_device,
-    ]
-    if point.mesh.devices_per_slice > 1:
-        needed.append(chip.ici_link_bytes_per_s)
-    if point.mesh.num_slices > 1:
-        needed.append(chip.dcn_bytes_per_s)
-    return None in needed
 
 
 def _alone_s(

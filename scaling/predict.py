@@ -101,6 +101,23 @@ def predict(point: Point, chip: Chip) -> Prediction:
     )
 
 
+def missing_figures(point: Point, chip: Chip) -> tuple[str, ...]:
+    """Returns the figures of the chip that a step's time takes and that are unknown."""
+    measured = chip.matmul_flops_per_s_per_device(point.compute_dtype)
+    mesh = point.mesh
+    networks = {
+        "ici": mesh.devices_per_slice > 1 and not _has_rate(chip, "ici"),
+        "dcn": mesh.num_slices > 1 and not _has_rate(chip, "dcn"),
+    }
+    peak = measured or chip.peak_flops_per_s_per_device(point.compute_dtype)
+    missing = {
+        f"peak in {point.compute_dtype}": peak is None,
+        "memory bandwidth": chip.hbm_bytes_per_s_per_device is None,
+        **{f"bandwidth of {name}": lacks for name, lacks in networks.items()},
+    }
+    return tuple(name for name, is_missing in missing.items() if is_missing)
+
+
 def _times_s(point: Point, chip: Chip, amounts: Cost) -> dict[str, float] | None:
     """Returns seconds by cause, or None where the chip lacks a figure for one."""
     rate = chip.matmul_flops_per_s_per_device(point.compute_dtype)

@@ -92,7 +92,7 @@ def test_without_figures_memory_alone_is_explained(explaining):
     flags = ("--model", "tiny", "--chip", "cpu", "--batch", "4", "--mesh", "1/1")
     text = explaining("--explain", *flags)
     assert "moments of AdamW" in text
-    assert "no times: a figure of the chip is unknown" in text
+    assert "no times: peak in bfloat16 and memory bandwidth is not known" in text
 
 
 @pytest.mark.parametrize(

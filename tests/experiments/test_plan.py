@@ -117,6 +117,15 @@ def test_the_text_gives_reasons_and_the_time(capsys, monkeypatch):
     assert "2 of 3 points can run; 6 runs take about" in text
 
 
+def test_a_chip_without_a_figure_is_named_with_it(capsys):
+    base = BASE.model_copy(update={"chip": "v2", "global_batch_size": 64})
+    sweep = sweep_of("1/fsdp=8", base=base)
+    planning.print_plan(planning.plan(sweep, CHIPS), sweep)
+    assert "no step time on v2, nor what is limited by it: its bandwidth of ici is" in (
+        capsys.readouterr().out
+    )
+
+
 def test_a_point_on_cpu_that_this_host_cannot_hold_is_out_of_host_memory(monkeypatch):
     monkeypatch.setattr(host_memory, "host_memory_bytes", lambda: 1_000_000)
     cpu = sweep_of("1/1")

@@ -6,6 +6,7 @@ import pytest
 from meshes.hardware import chip
 from scaling.analytic import cost
 from scaling.point import Point
+from scaling.predict import missing_figures
 from scaling.predict import predict
 
 
@@ -174,6 +175,12 @@ def test_a_figure_that_is_missing_leaves_no_time_but_is_never_taken_for_zero():
     # v2: no source for the bandwidth of its links.
     alone = Point.model_validate(dict(point(chip="v2", mesh="1/data=8")))
     assert predict(alone, chip("v2")).times_s is None
+    assert missing_figures(alone, chip("v2")) == ("bandwidth of ici",)
+    assert missing_figures(on_cpu(), chip("cpu")) == (
+        "peak in float32",
+        "memory bandwidth",
+    )
+    assert missing_figures(on_cpu(), calibrated_cpu()) == ()
     without_network = calibrated_cpu().model_copy(update={"dcn_bytes_per_s": None})
     assert predict(on_cpu("data=2/1"), without_network).times_s is None
     assert predict(on_cpu("1/1"), without_network).times_s is not None
