@@ -18,6 +18,9 @@ REPEATED: frozenset[Status] = frozenset({"ok", "crash"})
 """After any other final status a point has no further runs: the next would end the
 same way, and a hang or a timeout would take its full limit again."""
 
+SHOWN_IDS = 6
+"""Points that a message names of those to choose from."""
+
 
 class Turn(NamedTuple):
     """One run that is due: the point, and which of its repeats this is."""
@@ -67,8 +70,19 @@ def selected(points: Sequence[Point], only: Iterable[str]) -> tuple[Point, ...]:
     wanted = tuple(only)
     for text in wanted:
         if not text or not any(point.id.startswith(text) for point in points):
-            ids = ", ".join(point.id for point in points)
-            raise ValueError(f"no point has the id {text!r}; choose from {ids}")
+            raise ValueError(
+                f"no point has the id {text!r}; choose from {_listed(points)}"
+            )
     if not wanted:
         return tuple(points)
     return tuple(point for point in points if point.id.startswith(wanted))
+
+
+def _listed(points: Sequence[Point]) -> str:
+    """Returns ids with what they are, of many points the first."""
+    shown = ", ".join(
+        f"{point.id[:8]} ({point.mesh}, batch {point.global_batch_size})"
+        for point in points[:SHOWN_IDS]
+    )
+    more = len(points) - SHOWN_IDS
+    return shown if more <= 0 else f"{shown} and {more} more, which --json lists"

@@ -92,3 +92,8 @@ def test_points_are_selected_by_the_beginning_of_their_id():
     assert schedule.selected(points, [point(16).id[:6]]) == (point(16),)
     with pytest.raises(ValueError, match="no point has the id 'zz'; choose from"):
         schedule.selected(points, ["zz"])
+    with pytest.raises(ValueError, match=rf"{point(8).id[:8]} \(1/1, batch 8\), "):
+        schedule.selected(points, ["zz"])
+    many = tuple(point(batch) for batch in range(8, 80, 8))
+    with pytest.raises(ValueError, match="and 3 more, which --json lists"):
+        schedule.selected(many, ["zz"])
