@@ -69,3 +69,25 @@ def test_what_crosses_between_slices_is_what_was_asked_for():
     kinds = {(network, kind) for network, kind in sent("v5e", (4, 4), "fsdp=2/fsdp=16")}
     assert ("dcn", "reduce_scatter") in kinds
     assert ("ici", "all_reduce") in kinds
+
+
+N, BLOCKS = 8_030_261_248, 6_979_584_000
+
+
+def test_a_table_whose_gather_is_summed_crosses_as_it_is_kept():
+    found = sent("v5p", (4, 4, 4), "1/fsdp=64")
+    # Two gathers of the blocks and the gradients in bfloat16, the tables in float32.
+    payload = 2 * 2 * BLOCKS + 4 * (N - BLOCKS) + 2 * N
+    assert found == {("ici", "all_reduce"): (2 * 63 / 64 * payload, payload)}
+    # Gathered in two halves by a v7x's SparseCores, they are cast before.
+    cast = sent("v7x", (4, 4, 4), "1/fsdp=128")
+    assert cast["ici", "all_reduce"][1] == 2 * 2 * BLOCKS + 2 * (N - BLOCKS)
+
+
+def test_where_groups_interleave_gradients_of_attention_are_scattered():
+    found = sent("v5p", (8, 8, 8), "1/fsdp=256,tensor=2")
+    # Half of the heads: query and output of 16, key and value of 4, each of 128.
+    attention = 2 * 32 * 4096 * 128 * (16 + 16 + 4 + 4)
+    assert found["ici", "reduce_scatter"] == (255 / 256 * attention, attention)
+    local = (N - 65 * 4096) // 2 + 65 * 4096
+    assert found["ici", "all_reduce"][1] == 2 * local - attention
