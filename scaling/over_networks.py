@@ -52,7 +52,9 @@ def on_one(
     count: int,
 ) -> Iterator[Collective]:
     """Yields the collective, or nothing where the axes have one member there."""
-    used = tuple(axis for axis in axes if mesh.size(axis, network) > 1)
+    used: tuple[Axis, ...] = tuple(
+        axis for axis in axes if mesh.size(axis, network) > 1
+    )
     if used:
         size = math.prod(mesh.size(axis, network) for axis in used)
         yield Collective(

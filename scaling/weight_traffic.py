@@ -59,8 +59,12 @@ def summed_gradients(point: Point) -> Iterator[Collective]:
             "all_reduce", ("data", "fsdp"), mesh, payload=payload, count=count
         )
         shard = payload / (mesh.size("data", "ici") * mesh.size("fsdp", "ici"))
-        for kind, axis in (("reduce_scatter", "fsdp"), ("all_reduce", "data")):
-            yield from on_one(kind, (axis,), mesh, "dcn", payload=shard, count=count)
+        yield from on_one(
+            "reduce_scatter", ("fsdp",), mesh, "dcn", payload=shard, count=count
+        )
+        yield from on_one(
+            "all_reduce", ("data",), mesh, "dcn", payload=shard, count=count
+        )
         return
     yield from on_both("reduce_scatter", "fsdp", mesh, payload=payload, count=count)
     yield from all_reduce(
@@ -89,11 +93,10 @@ def looked_up_table(point: Point) -> Iterator[Collective]:
         payload=sums * token_table_bytes(point),
         count=sums,
     )
-    for axis in ("data", "fsdp"):
-        across = table / mesh.devices_per_slice
-        yield from on_one(
-            "all_reduce", (axis,), mesh, "dcn", payload=across, count=times
-        )
+    across = table / mesh.devices_per_slice
+    yield from on_one(
+        "all_reduce", ("data", "fsdp"), mesh, "dcn", payload=across, count=times
+    )
 
 
 def _gradient_bytes(point: Point) -> float:
