@@ -41,6 +41,7 @@ SHORTEST = 4
 """Chips along the shortest dim of a slice in which all of these do."""
 SCATTERED_BY_SUMS = ("v4", "v5p")
 """Chips on which a scatter does with shorter dims, and where groups interleave."""
+RING_CHIPS = 4
 CAST_AFTER_SUMS = ("v4", "v5p")
 """Chips on which a table whose gather is summed crosses as it is kept, not cast."""
 TILE_ROWS = 8
@@ -152,6 +153,8 @@ def _summed(
     whole = len(shape) > 1 and size == point.mesh.devices_per_slice
     if whole and min(shape) >= SHORTEST:
         return SUMMED.get(point.chip, ())
+    # Four chips are a ring, in whatever dims they lie.
+    whole = whole and math.prod(shape) > RING_CHIPS
     if point.chip in SCATTERED_BY_SUMS and (whole or _interleaves(axes, point)):
         return ("reduce_scatter",)
     return ()

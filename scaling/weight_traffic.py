@@ -47,29 +47,32 @@ def gathered_weights(point: Point) -> Iterator[Collective]:
 def summed_gradients(point: Point) -> Iterator[Collective]:
     """Yields what gradients cross: scattered over `fsdp`, summed over `data`.
 
-    Within a slice XLA's partitioner sums over both axes at once and then keeps a part:
-    the pair that a reduce-scatter is made of needs the same group in both. The gradient
-    of a table that is looked up in and multiplied by crosses once for each.
+    The partitioner makes sums over both axes, of which each device keeps a part. Where
+    both lie in a slice, and for a table that was looked up in, they stay sums: only
+    what keeps its part right away, over the same group, becomes a reduce-scatter.
     """
-    mesh, config = point.mesh, MODELS[point.model]
-    payload = point.accumulation * _gradient_bytes(point)
-    count = point.accumulation * (config.num_layers + _tables(config))
+    mesh, config, times = point.mesh, MODELS[point.model], point.accumulation
+    payload, looked_up = _multiplied_bytes(point), _looked_up_bytes(point)
+    count = config.num_layers + 1
+    if mesh.num_slices > 1:
+        payload, looked_up, count = payload + looked_up, 0.0, count + 1
     if mesh.size("data", "ici") > 1 and mesh.size("fsdp", "ici") > 1:
-        yield from on_one(
-            "all_reduce", ("data", "fsdp"), mesh, payload=payload, count=count
-        )
-        shard = payload / (mesh.size("data", "ici") * mesh.size("fsdp", "ici"))
-        yield from on_one(
-            "reduce_scatter", ("fsdp",), mesh, "dcn", payload=shard, count=count
-        )
-        yield from on_one(
-            "all_reduce", ("data",), mesh, "dcn", payload=shard, count=count
-        )
+        yield from _joint(point, times * (payload + looked_up), times * (count + 1))
         return
+    if looked_up:
+        yield from _joint(point, times * looked_up, times)
+    payload, count = times * payload, times * count
     yield from on_both("reduce_scatter", "fsdp", mesh, payload=payload, count=count)
-    yield from all_reduce(
-        "data", mesh, payload=payload / mesh.size("fsdp"), count=count
-    )
+    payload /= mesh.size("fsdp")
+    yield from all_reduce("data", mesh, payload=payload, count=count)
+
+
+def _joint(point: Point, payload: float, count: int) -> Iterator[Collective]:
+    """Yields a sum over `data` and `fsdp`; between slices its parts cross."""
+    mesh, axes = point.mesh, ("data", "fsdp")
+    yield from on_one("all_reduce", axes, mesh, payload=payload, count=count)
+    across = payload / (mesh.size("data", "ici") * mesh.size("fsdp", "ici"))
+    yield from on_one("all_reduce", axes, mesh, "dcn", payload=across, count=count)
 
 
 def looked_up_table(point: Point) -> Iterator[Collective]:
@@ -99,12 +102,21 @@ def looked_up_table(point: Point) -> Iterator[Collective]:
     )
 
 
-def _gradient_bytes(point: Point) -> float:
-    """Returns the bytes of one device's gradients as they cross, whole over fsdp."""
-    multiplied = MODELS[point.model].tied_head
-    looked_up = point.residual == "replicated" or point.mesh.size("tensor") == 1
-    token_table = token_table_bytes(point) / point.mesh.size("tensor")
-    return weight_bytes(point, "all") + (multiplied + looked_up - 1) * token_table
+def _multiplied_bytes(point: Point) -> float:
+    """Returns the bytes of the gradients of what was multiplied by, whole over fsdp."""
+    if MODELS[point.model].tied_head:
+        return weight_bytes(point, "all")
+    return weight_bytes(point, "all") - _token_table_bytes(point)
+
+
+def _looked_up_bytes(point: Point) -> float:
+    """Returns those of the table of tokens, 0 where `looked_up_table` has them."""
+    apart = point.residual != "replicated" and point.mesh.size("tensor") > 1
+    return 0.0 if apart else _token_table_bytes(point)
+
+
+def _token_table_bytes(point: Point) -> float:
+    return token_table_bytes(point) / point.mesh.size("tensor")
 
 
 def _tables(config: ModelConfig) -> int:

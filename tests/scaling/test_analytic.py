@@ -168,6 +168,7 @@ def test_fsdp_gathers_forward_and_backward_and_scatters_once():
     assert set(found) == {
         ("all_gather", ("fsdp",), "ici"),
         ("reduce_scatter", ("fsdp",), "ici"),
+        ("all_reduce", ("fsdp",), "ici"),
     }
     gather = found["all_gather", ("fsdp",), "ici"]
     # All weights forward, those of the blocks once more, in bfloat16.
@@ -176,8 +177,11 @@ def test_fsdp_gathers_forward_and_backward_and_scatters_once():
     assert gather.group_size == 256
     assert gather.count == 2 * L + 2
     scatter = found["reduce_scatter", ("fsdp",), "ici"]
-    assert scatter.payload_bytes == 2 * N
-    assert scatter.bytes == pytest.approx(2 * N * 255 / 256)
+    assert scatter.payload_bytes == 2 * (N - TABLE)
+    assert scatter.bytes == pytest.approx(2 * (N - TABLE) * 255 / 256)
+    # What was looked up in keeps its part later, so its gradient is summed.
+    looked_up = found["all_reduce", ("fsdp",), "ici"]
+    assert looked_up.payload_bytes == 2 * TABLE
 
 
 def test_fsdp_of_both_networks_sends_only_a_slices_shard_across():
@@ -278,7 +282,7 @@ def test_a_sharded_stream_over_both_networks_crosses_slices_in_its_shards():
 
 def test_tensor_shards_weights_before_they_travel():
     found = by_kind(cost(point(mesh="1/fsdp=64,tensor=4")))
-    local = (N - NORMS) // 4 + NORMS
+    local = (N - TABLE - NORMS) // 4 + NORMS
     assert found["reduce_scatter", ("fsdp",), "ici"].payload_bytes == 2 * local
 
 
@@ -309,7 +313,8 @@ def test_a_table_that_is_also_the_head_has_two_gradients():
     scatter = found["reduce_scatter", ("fsdp",), "ici"]
     config = MODELS["gpt2-124m"]
     table = config.vocab_size * config.embed_dim
-    assert scatter.payload_bytes == 2 * (num_parameters(config) + table)
+    assert scatter.payload_bytes == 2 * num_parameters(config)
+    assert found["all_reduce", ("fsdp",), "ici"].payload_bytes == 2 * table
     assert gather.count == 2 * config.num_layers + 1
 
 

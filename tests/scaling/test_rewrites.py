@@ -26,6 +26,9 @@ def sent(chip, shape, mesh):
     }
 
 
+SCATTERED = {"all_gather", "reduce_scatter", "all_reduce"}
+
+
 @pytest.mark.parametrize(
     ("chip", "shape", "mesh", "kinds"),
     [
@@ -42,14 +45,16 @@ def sent(chip, shape, mesh):
             "v5p",
             (8, 8, 8),
             "1/fsdp=256,tensor=2",
-            {"all_gather", "all_reduce", "reduce_scatter"},
+            SCATTERED,
         ),
-        # A part of a slice, or a single dim, is a ring or a line.
-        ("v5e", (4, 4), "1/fsdp=4,tensor=4", {"all_gather", "reduce_scatter"}),
-        ("v5p", (4, 4, 4), "1/fsdp=16,tensor=4", {"all_gather", "reduce_scatter"}),
-        ("v5e", (2, 2), "1/fsdp=4", {"all_gather", "reduce_scatter"}),
-        ("v7x", (2, 2, 2), "1/fsdp=16", {"all_gather", "reduce_scatter"}),
-        ("h100-sxm", None, "1/fsdp=8", {"all_gather", "reduce_scatter"}),
+        # A part of a slice, a single dim, or four chips are a ring or a line. The
+        # gradient of the table that is looked up in is summed everywhere.
+        ("v5e", (4, 4), "1/fsdp=4,tensor=4", SCATTERED),
+        ("v5p", (4, 4, 4), "1/fsdp=16,tensor=4", SCATTERED),
+        ("v5e", (2, 2), "1/fsdp=4", SCATTERED),
+        ("v4", (2, 2, 1), "1/fsdp=4", SCATTERED),
+        ("v7x", (2, 2, 2), "1/fsdp=16", SCATTERED),
+        ("h100-sxm", None, "1/fsdp=8", SCATTERED),
     ],
 )
 def test_a_whole_torus_sums_where_it_was_asked_to_gather_or_scatter(
@@ -71,7 +76,8 @@ def test_what_crosses_between_slices_is_what_was_asked_for():
     assert ("ici", "all_reduce") in kinds
 
 
-N, BLOCKS = 8_030_261_248, 6_979_584_000
+# Llama 3 8B: all its parameters, those of its blocks, and one of its two tables.
+N, BLOCKS, TABLE = 8_030_261_248, 6_979_584_000, 128_256 * 4096
 
 
 def test_a_table_whose_gather_is_summed_crosses_as_it_is_kept():
@@ -81,7 +87,9 @@ def test_a_table_whose_gather_is_summed_crosses_as_it_is_kept():
     assert found == {("ici", "all_reduce"): (2 * 63 / 64 * payload, payload)}
     # Gathered in two halves by a v7x's SparseCores, they are cast before.
     cast = sent("v7x", (4, 4, 4), "1/fsdp=128")
-    assert cast["ici", "all_reduce"][1] == 2 * 2 * BLOCKS + 2 * (N - BLOCKS)
+    gathered = 2 * 2 * BLOCKS + 2 * (N - BLOCKS)
+    assert cast["ici", "all_reduce"][1] == gathered + 2 * TABLE
+    assert cast["ici", "reduce_scatter"][1] == 2 * (N - TABLE)
 
 
 def test_where_groups_interleave_gradients_of_attention_are_scattered():
