@@ -19,6 +19,9 @@ from scaling.compiled import MODEL_ERROR
 from scaling.compiled import CompiledPrediction
 from scaling.published_steps import PUBLISHED_STEPS
 
+REACH = MODEL_ERROR["tpu"]
+"""Factor between the walks of a schedule and the ends of the band."""
+
 
 def main(results: str = "results/maxtext_tpu") -> None:
     """Prints a line for each row that is compiled, and the median error by chip."""
@@ -46,8 +49,8 @@ def main(results: str = "results/maxtext_tpu") -> None:
         factor = _holding(_flat({k: v for k, v in beyond.items() if k != chip}))
         held = sum(each <= factor for each in of_chip)
         print(f"band without {chip}: {factor:.3f}, holds {held} of {len(of_chip)}")
-    held = sum(each <= MODEL_ERROR for each in _flat(beyond))
-    print(f"band: {MODEL_ERROR}, holds {held} of {len(_flat(beyond))}")
+    held = sum(each <= REACH for each in _flat(beyond))
+    print(f"band: {MODEL_ERROR['tpu']}, holds {held} of {len(_flat(beyond))}")
 
 
 def _predictions(results: str) -> dict[str, CompiledPrediction]:
@@ -62,8 +65,8 @@ def _beyond(found: CompiledPrediction, measured_s: float) -> float:
     """Returns by which factor a measured step lies outside both walks, 1 within."""
     assert found.step_time_low_s is not None
     assert found.step_time_high_s is not None
-    low_s = found.step_time_low_s * MODEL_ERROR
-    high_s = found.step_time_high_s / MODEL_ERROR
+    low_s = found.step_time_low_s * REACH
+    high_s = found.step_time_high_s / REACH
     return max(low_s / measured_s, measured_s / high_s, 1.0)
 
 

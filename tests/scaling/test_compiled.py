@@ -142,8 +142,8 @@ def test_a_kernel_that_nobody_knows_is_named_and_its_work_missing(kernels):
     # At the peak on the low end, at 0.4 of it on the high end.
     low = (known.step_time_low_s or 0) - (found.step_time_low_s or 0)
     high = (known.step_time_high_s or 0) - (found.step_time_high_s or 0)
-    assert low == pytest.approx(missing / 197e12 / MODEL_ERROR)
-    assert high == pytest.approx(missing / (0.4 * 197e12) * MODEL_ERROR)
+    assert low == pytest.approx(missing / 197e12 / MODEL_ERROR["tpu"])
+    assert high == pytest.approx(missing / (0.4 * 197e12) * MODEL_ERROR["tpu"])
 
 
 def test_a_text_that_is_no_program_is_refused():
