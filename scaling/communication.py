@@ -12,7 +12,7 @@ from scaling.weight_traffic import gathered_weights
 from scaling.weight_traffic import looked_up_table
 from scaling.weight_traffic import summed_gradients
 
-_PARTS = (gathered_weights, summed_gradients, crossing_activations, looked_up_table)
+_ASKED_FOR = (gathered_weights, crossing_activations, looked_up_table)
 
 
 def collectives(point: Point) -> tuple[Collective, ...]:
@@ -20,9 +20,10 @@ def collectives(point: Point) -> tuple[Collective, ...]:
 
     One of each kind over the same axes of a network, summed over the step.
     """
+    asked_for = (each for part in _ASKED_FOR for each in part(point))
+    run = (as_compiled(each, point) for each in asked_for)
     found: dict[tuple[object, ...], Collective] = {}
-    asked_for = (each for part in _PARTS for each in part(point))
-    for run in (run for each in asked_for for run in as_compiled(each, point)):
-        key = (run.kind, run.axes, run.network)
-        found[key] = found[key].plus(run) if key in found else run
+    for each in (*run, *summed_gradients(point)):
+        key = (each.kind, each.axes, each.network)
+        found[key] = found[key].plus(each) if key in found else each
     return tuple(found.values())

@@ -12,16 +12,12 @@ a larger slice, stay what they are.
 """
 
 import math
-from collections.abc import Container
-from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import Literal
 
 from meshes.collectives import CollectiveKind
 from meshes.collectives import sent_bytes
 from meshes.hardware import chip
 from meshes.spec import Axis
-from models.presets import MODELS
 from scaling.cost import Collective
 from scaling.placement import places
 from scaling.point import Point
@@ -44,81 +40,17 @@ SCATTERED_BY_SUMS = ("v4", "v5p")
 RING_CHIPS = 4
 CAST_AFTER_SUMS = ("v4", "v5p")
 """Chips on which a table whose gather is summed crosses as it is kept, not cast."""
-TILE_ROWS = 8
-"""Rows of a tile in a TPU's memory."""
 WINDOWS_FROM = 4
 """Devices from which on a scatter of what a matmul made goes in windows."""
 
 
-def as_compiled(each: Collective, point: Point) -> Iterator[Collective]:
-    """Yields the collective as the compiler of the point's chip runs it."""
-    if each.network == "dcn":
-        yield _in_whole_tiles(each, point)
-    elif each.kind not in _summed(each.axes, each.group_size, point):
-        yield each
-    else:
-        scattered = _scattered_bytes(each, point)
-        if scattered:
-            yield _part(each, scattered, each.kind)
-        if scattered < each.payload_bytes:
-            yield _part(each, each.payload_bytes - scattered, "all_reduce")
-
-
-def _part(each: Collective, payload: float, kind: CollectiveKind) -> Collective:
-    sent = sent_bytes(kind, payload, each.group_size)
-    update = {"kind": kind, "payload_bytes": payload, "bytes": sent}
-    return each.model_copy(update=update)
-
-
-def _scattered_bytes(each: Collective, point: Point) -> float:
-    """Returns the part of a collective that is still scattered where most is summed."""
-    if each.kind != "reduce_scatter" or each.axes != ("fsdp",):
-        return 0.0
-    attention = point.accumulation * weight_bytes(point, "attention")
-    kept = _scattered(point)
-    rest = each.payload_bytes - attention
-    return ("attention" in kept) * attention + ("rest" in kept) * rest
-
-
-def _scattered(point: Point) -> Container[Literal["attention", "rest"]]:
-    """Returns whose gradients are scattered in a group whose scatters are sums.
-
-    Where groups interleave those of attention. In a program of several slices what
-    crosses between them is cut in whole tiles of 8 rows; arrays of attention have
-    heads among their rows.
-    """
-    if _interleaves(("fsdp",), point):
-        return ("attention",)
-    if not _between_slices(point):
-        return ()
-    rows = _rows(point)
-    attention = rows % (2 * TILE_ROWS) == 0 or rows % TILE_ROWS
-    rest = rows % TILE_ROWS == 0
-    return (*(("attention",) if attention else ()), *(("rest",) if rest else ()))
-
-
-def _between_slices(point: Point) -> bool:
-    shape = point.slice_shape or ()
-    cube = len(shape) == 3 and len(set(shape)) == 1
-    return point.mesh.num_slices > 1 and not cube
-
-
-def _rows(point: Point) -> int:
-    """Returns the rows of a gradient that one device keeps, of its dim `embed`."""
-    return MODELS[point.model].embed_dim // point.mesh.size("fsdp", "ici")
-
-
-def _in_whole_tiles(each: Collective, point: Point) -> Collective:
-    """Returns an all-reduce between slices of what was summed, in whole tiles."""
-    size = point.mesh.size("fsdp", "ici")
-    summed = "reduce_scatter" in _summed(("fsdp",), size, point)
-    if each.axes != ("data",) or not summed or "rest" in _scattered(point):
+def as_compiled(each: Collective, point: Point) -> Collective:
+    """Returns the collective as the compiler of the point's chip runs it."""
+    kinds = summed(each.axes, each.group_size, point)
+    if each.network == "dcn" or each.kind not in kinds:
         return each
-    padded = math.ceil(_rows(point) / TILE_ROWS) * TILE_ROWS / _rows(point)
-    attention = point.accumulation * weight_bytes(point, "attention")
-    attention /= point.mesh.size("fsdp")
-    payload = attention + (each.payload_bytes - attention) * padded
-    return _part(each, payload, each.kind)
+    sent = sent_bytes("all_reduce", each.payload_bytes, each.group_size)
+    return each.model_copy(update={"kind": "all_reduce", "bytes": sent})
 
 
 def in_windows(scatter: Collective, point: Point) -> Collective:
@@ -138,14 +70,12 @@ def table_bytes_gathered(point: Point) -> float:
     """Returns the bytes in which one device's tables cross `fsdp`, whole over it."""
     tables = weight_bytes(point, "all") - weight_bytes(point, "blocks")
     size = point.mesh.size("fsdp", "ici")
-    if point.chip in CAST_AFTER_SUMS and "all_gather" in _summed(
-        ("fsdp",), size, point
-    ):
+    if point.chip in CAST_AFTER_SUMS and "all_gather" in summed(("fsdp",), size, point):
         tables *= DTYPE_BYTES[point.param_dtype] / DTYPE_BYTES[point.compute_dtype]
     return tables
 
 
-def _summed(
+def summed(
     axes: tuple[Axis, ...], size: int, point: Point
 ) -> tuple[CollectiveKind, ...]:
     """Returns the kinds that become all-reduces over such a group of a slice."""
@@ -155,12 +85,13 @@ def _summed(
         return SUMMED.get(point.chip, ())
     # Four chips are a ring, in whatever dims they lie.
     whole = whole and math.prod(shape) > RING_CHIPS
-    if point.chip in SCATTERED_BY_SUMS and (whole or _interleaves(axes, point)):
+    if point.chip in SCATTERED_BY_SUMS and (whole or interleaves(axes, point)):
         return ("reduce_scatter",)
     return ()
 
 
-def _interleaves(axes: tuple[Axis, ...], point: Point) -> bool:
+def interleaves(axes: tuple[Axis, ...], point: Point) -> bool:
+    """Returns whether members of the group have others between them in a dim."""
     placed = places(point, chip(point.chip))
     return any(
         dim.stride > 1 for axis in axes if axis in placed for dim in placed[axis].dims

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from models.config import ModelConfig
 from models.presets import MODELS
 from scaling.cost import Collective
+from scaling.gradient_scatter import GradientPart
+from scaling.gradient_scatter import scatter_kind
+from scaling.gradient_scatter import tile_padding
 from scaling.over_networks import all_reduce
 from scaling.over_networks import on_both
 from scaling.over_networks import on_one
 from scaling.point import Point
+from scaling.rewrites import as_compiled
 from scaling.rewrites import table_bytes_gathered
 from scaling.weights import makes_again
 from scaling.weights import token_table_bytes
@@ -51,20 +55,41 @@ def summed_gradients(point: Point) -> Iterator[Collective]:
     both lie in a slice, and for a table that was looked up in, they stay sums: only
     what keeps its part right away, over the same group, becomes a reduce-scatter.
     """
-    mesh, config, times = point.mesh, MODELS[point.model], point.accumulation
-    payload, looked_up = _multiplied_bytes(point), _looked_up_bytes(point)
-    count = config.num_layers + 1
-    if mesh.num_slices > 1:
-        payload, looked_up, count = payload + looked_up, 0.0, count + 1
+    mesh, times = point.mesh, point.accumulation
+    blocks, tables = times * MODELS[point.model].num_layers, times
+    looked_up = times * _looked_up_bytes(point)
+    payload = times * _multiplied_bytes(point)
     if mesh.size("data", "ici") > 1 and mesh.size("fsdp", "ici") > 1:
-        yield from _joint(point, times * (payload + looked_up), times * (count + 1))
+        yield from _joint(point, payload + looked_up, blocks + 2 * tables)
         return
-    if looked_up:
-        yield from _joint(point, times * looked_up, times)
-    payload, count = times * payload, times * count
-    yield from on_both("reduce_scatter", "fsdp", mesh, payload=payload, count=count)
-    payload /= mesh.size("fsdp")
-    yield from all_reduce("data", mesh, payload=payload, count=count)
+    if mesh.size("fsdp") == 1:
+        payload += looked_up
+    elif looked_up:
+        yield from _joint(point, looked_up, tables)
+    attention = times * weight_bytes(point, "attention")
+    if scatter_kind(point, "attention") == scatter_kind(point, "rest"):
+        # The arrays of a block are combined.
+        yield from _scattered(point, "rest", payload, blocks + tables)
+        return
+    yield from _scattered(point, "attention", attention, blocks)
+    yield from _scattered(point, "rest", payload - attention, blocks + tables)
+
+
+def _scattered(
+    point: Point, part: GradientPart, payload: float, count: int
+) -> Iterator[Collective]:
+    """Yields the gradients of one part, scattered in a slice and what crosses then."""
+    mesh = point.mesh
+    within = scatter_kind(point, part)
+    yield from on_one(within, ("fsdp",), mesh, payload=payload, count=count)
+    payload *= tile_padding(point, part)
+    across = payload / mesh.size("fsdp", "ici")
+    yield from on_one(
+        "reduce_scatter", ("fsdp",), mesh, "dcn", payload=across, count=count
+    )
+    shard = payload / mesh.size("fsdp")
+    for each in all_reduce("data", mesh, payload=shard, count=count):
+        yield as_compiled(each, point)
 
 
 def _joint(point: Point, payload: float, count: int) -> Iterator[Collective]:
