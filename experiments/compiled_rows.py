@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from experiments import store
 from experiments.predictions import prediction
 from experiments.rows import BATCH
-from experiments.rows import MESH
 from experiments.rows import STEP_TIME
 from experiments.rows import Column
 from experiments.rows import Row
 from experiments.rows import identity
+from experiments.rows import mesh_column
 from experiments.rows import print_tables
 from experiments.store import HLO_SUFFIX
 from experiments.summary import RunSummary
@@ -63,6 +63,13 @@ def newest_runs(summary: RunSummary) -> dict[str, Measurement]:
 def print_rows(rows: Sequence[CompiledPoint], sweep: Sweep) -> None:
     """Prints the rows as tables of at most 80 columns, with reasons and doubts."""
     console = print_tables(sweep, rows, _COLUMNS, heading=_heading)
+    for name in sorted({row.chip for row in rows if _is_too_large(row)}):
+        available = hardware.chip(name).available_hbm_bytes_per_device
+        console.print()
+        console.print(
+            f"out_of_memory: of each device of {name} the compiler leaves "
+            f"{quantity.bytes_(available)} to a program"
+        )
     for row in rows:
         for line in _remarks(row):
             console.print()
@@ -128,7 +135,8 @@ def _status(row: CompiledPoint) -> str:
 
 
 _COLUMNS = (
-    MESH,
+    # As wide as eighty columns leave it beside `out_of_memory`.
+    mesh_column(19),
     BATCH,
     Column("memory", lambda row: quantity.bytes_(row.needed_bytes)),
     STEP_TIME,
@@ -137,8 +145,18 @@ _COLUMNS = (
 )
 
 
+def _is_too_large(row: CompiledPoint) -> bool:
+    """Whether all that there is to say is how much memory the program needs."""
+    return (
+        row.status == "out_of_memory"
+        and row.phase == "compile"
+        and row.needed_bytes is not None
+        and hardware.chip(row.chip).available_hbm_bytes_per_device is not None
+    )
+
+
 def _remarks(row: CompiledPoint) -> Iterable[str]:
-    if row.reason is not None:
+    if row.reason is not None and not _is_too_large(row):
         yield row.reason
     for warning in row.warnings[:_SHOWN_WARNINGS]:
         made_by = f" ({warning.op_name})" if warning.op_name else ""

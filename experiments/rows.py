@@ -60,14 +60,17 @@ class Column(NamedTuple):
     wraps: bool = False
 
 
-_MESH_WIDTH = 30
-"""Characters above which the text of a mesh takes several lines."""
-MESH = Column(
-    "mesh",
-    lambda row: quantity.mesh_lines(row.mesh, _MESH_WIDTH),
-    justify="left",
-    wraps=True,
-)
+def mesh_column(width: int = 30) -> Column:
+    """Returns the column of a mesh, on several lines where it is wider than `width`."""
+    return Column(
+        "mesh",
+        lambda row: quantity.mesh_lines(row.mesh, width),
+        justify="left",
+        wraps=True,
+    )
+
+
+MESH = mesh_column()
 BATCH = Column("batch", lambda row: str(row.global_batch_size))
 STEP_TIME = Column("step time", lambda row: _step_time(row.predicted), wraps=True)
 
