@@ -12,7 +12,7 @@ from scaling.weight_traffic import gathered_weights
 from scaling.weight_traffic import looked_up_table
 from scaling.weight_traffic import summed_gradients
 
-_ASKED_FOR = (gathered_weights, crossing_activations, looked_up_table)
+_ASKED_FOR = (crossing_activations, looked_up_table)
 
 
 def collectives(point: Point) -> tuple[Collective, ...]:
@@ -23,7 +23,7 @@ def collectives(point: Point) -> tuple[Collective, ...]:
     asked_for = (each for part in _ASKED_FOR for each in part(point))
     run = (as_compiled(each, point) for each in asked_for)
     found: dict[tuple[object, ...], Collective] = {}
-    for each in (*run, *summed_gradients(point)):
+    for each in (*gathered_weights(point), *run, *summed_gradients(point)):
         key = (each.kind, each.axes, each.network)
         found[key] = found[key].plus(each) if key in found else each
     return tuple(found.values())

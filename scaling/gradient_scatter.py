@@ -4,8 +4,8 @@ Where a scatter would be a sum (`scaling.rewrites`) some gradients are scattered
 same: those of attention where groups interleave; and in a program of several slices,
 where they go on to the other slices in parts, more of them. Read off programs of
 libtpu 0.0.50 (`tests/golden/accountings.json`): of two to eight slices of v4 4x4x4 and
-4x4x12, v5e 16x16, v5p 2x2x4 and 4x4x4. What decides it inside the compiler is not
-known; on 16x16 it goes with the rows that a device keeps, and with size.
+4x4x12, v5e 4x4 and 16x16, v5p 2x2x4 and 4x4x4. What decides it inside the compiler is
+not known; on two dims it goes with the rows that a device keeps, and with size.
 """
 
 import math
@@ -22,8 +22,8 @@ GradientPart = Literal["attention", "rest"]
 """Gradients of the kernels of attention, whose rows hold heads, and all others."""
 TILE_ROWS = 8
 """Rows of a tile in a TPU's memory."""
-LARGE_BYTES = 2**27
-"""Of an array: 90 MB are summed on 16x16, 262 MB and more are scattered."""
+LARGE_BYTES = 1e8
+"""Of an array of an MLP: 90 MB are summed, 117 MB and more are scattered."""
 
 
 def scatter_kind(point: Point, part: GradientPart) -> CollectiveKind:

@@ -40,6 +40,10 @@ SCATTERED_BY_SUMS = ("v4", "v5p")
 RING_CHIPS = 4
 CAST_AFTER_SUMS = ("v4", "v5p")
 """Chips on which a table whose gather is summed crosses as it is kept, not cast."""
+WEIGHTS_IN_WINDOWS = ("v7x",)
+"""Chips on which weights go round in windows too, where they are not summed."""
+LOOKED_UP_BY_SUMS = ("v4", "v5e", "v5p", "v6e")
+"""Chips on which the gradient of a table that was looked up in is a sum."""
 WINDOWS_FROM = 4
 """Devices from which on a scatter of what a matmul made goes in windows."""
 
@@ -53,17 +57,26 @@ def as_compiled(each: Collective, point: Point) -> Collective:
     return each.model_copy(update={"kind": "all_reduce", "bytes": sent})
 
 
-def in_windows(scatter: Collective, point: Point) -> Collective:
-    """Returns the scatter of a matmul's result as it goes round piece by piece.
+def in_windows(each: Collective, point: Point) -> Collective:
+    """Returns a gather or scatter beside a matmul as it goes round piece by piece.
 
     Each piece goes all the way round and home, so one device sends n + 1 parts of n,
     not n − 1 (v5e, v5p and v7x: collective-permutes inside the matmul).
     """
-    n = scatter.group_size
+    n = each.group_size
     on_tpu = chip(point.chip).platform == "tpu"
-    if not on_tpu or scatter.network != "ici" or n < WINDOWS_FROM:
-        return scatter
-    return scatter.model_copy(update={"bytes": scatter.payload_bytes * (n + 1) / n})
+    if not on_tpu or each.network != "ici" or n < WINDOWS_FROM:
+        return each
+    return each.model_copy(update={"bytes": each.payload_bytes * (n + 1) / n})
+
+
+def beside_matmuls(each: Collective, point: Point) -> Collective:
+    """Returns a gather or scatter of weights, in windows where they go in windows."""
+    if point.chip in WEIGHTS_IN_WINDOWS and each.kind not in summed(
+        each.axes, each.group_size, point
+    ):
+        return in_windows(each, point)
+    return each
 
 
 def table_bytes_gathered(point: Point) -> float:

@@ -16,7 +16,9 @@ from scaling.over_networks import all_reduce
 from scaling.over_networks import on_both
 from scaling.over_networks import on_one
 from scaling.point import Point
+from scaling.rewrites import LOOKED_UP_BY_SUMS
 from scaling.rewrites import as_compiled
+from scaling.rewrites import beside_matmuls
 from scaling.rewrites import table_bytes_gathered
 from scaling.weights import makes_again
 from scaling.weights import token_table_bytes
@@ -32,28 +34,31 @@ def gathered_weights(point: Point) -> Iterator[Collective]:
     """
     config, times = MODELS[point.model], point.accumulation
     passes = 2 if makes_again(point) else 1
-    yield from on_both(
+    for each in on_both(
         "all_gather",
         "fsdp",
         point.mesh,
         payload=times * passes * weight_bytes(point, "blocks"),
         count=times * passes * config.num_layers,
-    )
-    yield from on_both(
+    ):
+        yield as_compiled(beside_matmuls(each, point), point)
+    for each in on_both(
         "all_gather",
         "fsdp",
         point.mesh,
         payload=times * table_bytes_gathered(point),
         count=times * _tables(config),
-    )
+    ):
+        yield as_compiled(each, point)
 
 
 def summed_gradients(point: Point) -> Iterator[Collective]:
     """Yields what gradients cross: scattered over `fsdp`, summed over `data`.
 
     The partitioner makes sums over both axes, of which each device keeps a part. Where
-    both lie in a slice, and for a table that was looked up in, they stay sums: only
-    what keeps its part right away, over the same group, becomes a reduce-scatter.
+    both lie in a slice they stay sums: only what keeps its part right away, over the
+    same group, becomes a reduce-scatter. On most TPUs so do the gradients of a table
+    that was looked up in.
     """
     mesh, times = point.mesh, point.accumulation
     blocks, tables = times * MODELS[point.model].num_layers, times
@@ -62,10 +67,10 @@ def summed_gradients(point: Point) -> Iterator[Collective]:
     if mesh.size("data", "ici") > 1 and mesh.size("fsdp", "ici") > 1:
         yield from _joint(point, payload + looked_up, blocks + 2 * tables)
         return
-    if mesh.size("fsdp") == 1:
-        payload += looked_up
-    elif looked_up:
+    if mesh.size("fsdp") > 1 and looked_up and point.chip in LOOKED_UP_BY_SUMS:
         yield from _joint(point, looked_up, tables)
+        looked_up = 0.0
+    payload += looked_up
     attention = times * weight_bytes(point, "attention")
     if scatter_kind(point, "attention") == scatter_kind(point, "rest"):
         # The arrays of a block are combined.
@@ -81,7 +86,8 @@ def _scattered(
     """Yields the gradients of one part, scattered in a slice and what crosses then."""
     mesh = point.mesh
     within = scatter_kind(point, part)
-    yield from on_one(within, ("fsdp",), mesh, payload=payload, count=count)
+    for each in on_one(within, ("fsdp",), mesh, payload=payload, count=count):
+        yield beside_matmuls(each, point)
     payload *= tile_padding(point, part)
     across = payload / mesh.size("fsdp", "ici")
     yield from on_one(
