@@ -33,7 +33,7 @@ def sent(point, network):
 
 
 def test_the_programs_are_of_many_kinds():
-    assert len({point.id for point in POINTS}) == len(POINTS)
+    assert len({point.id for point in POINTS}) == len(POINTS) >= 60
     assert len({point.model for point in POINTS}) >= 4
     assert all(num_parameters(MODELS[point.model]) >= 1e9 for point in POINTS)
     assert len({point.chip for point in POINTS}) >= 4
@@ -86,5 +86,5 @@ def test_bytes_of_both_networks_agree_within_5_percent_in_most_programs():
         )
         for point, stored in zip(POINTS, STORED, strict=True)
     ]
-    # 39 of 55; docs/compile.md says where the others differ.
-    assert sum(agree) >= 0.7 * len(agree)
+    # docs/compile.md says where the others differ.
+    assert sum(agree) >= 0.9 * len(agree)
