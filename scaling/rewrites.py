@@ -72,11 +72,11 @@ def in_windows(each: Collective, point: Point) -> Collective:
 
 def beside_matmuls(each: Collective, point: Point) -> Collective:
     """Returns a gather or scatter of weights, in windows where they go in windows."""
-    if point.chip in WEIGHTS_IN_WINDOWS and each.kind not in summed(
-        each.axes, each.group_size, point
-    ):
-        return in_windows(each, point)
-    return each
+    if point.chip not in WEIGHTS_IN_WINDOWS or each.kind == "all_reduce":
+        return each
+    if summed(each.axes, each.group_size, point):
+        return each
+    return in_windows(each, point)
 
 
 def table_bytes_gathered(point: Point) -> float:

@@ -6,6 +6,7 @@ in every micro-batch, since the sums of gradients are sharded as the weights are
 
 from collections.abc import Iterator
 
+from meshes.spec import Axis
 from models.config import ModelConfig
 from models.presets import MODELS
 from scaling.cost import Collective
@@ -100,7 +101,8 @@ def _scattered(
 
 def _joint(point: Point, payload: float, count: int) -> Iterator[Collective]:
     """Yields a sum over `data` and `fsdp`; between slices its parts cross."""
-    mesh, axes = point.mesh, ("data", "fsdp")
+    mesh = point.mesh
+    axes: tuple[Axis, ...] = ("data", "fsdp")
     yield from on_one("all_reduce", axes, mesh, payload=payload, count=count)
     across = payload / (mesh.size("data", "ici") * mesh.size("fsdp", "ici"))
     yield from on_one("all_reduce", axes, mesh, "dcn", payload=across, count=count)
