@@ -65,6 +65,9 @@ def summed_gradients(point: Point) -> Iterator[Collective]:
     blocks, tables = times * MODELS[point.model].num_layers, times
     looked_up = times * _looked_up_bytes(point)
     payload = times * _multiplied_bytes(point)
+    if mesh.size("fsdp", "dcn") > 1:
+        yield from _put_together(point, payload + looked_up, blocks + 2 * tables)
+        return
     if mesh.size("data", "ici") > 1 and mesh.size("fsdp", "ici") > 1:
         yield from _joint(point, payload + looked_up, blocks + 2 * tables)
         return
@@ -90,10 +93,6 @@ def _scattered(
     for each in on_one(within, ("fsdp",), mesh, payload=payload, count=count):
         yield beside_matmuls(each, point)
     payload *= tile_padding(point, part)
-    across = payload / mesh.size("fsdp", "ici")
-    yield from on_one(
-        "reduce_scatter", ("fsdp",), mesh, "dcn", payload=across, count=count
-    )
     shard = payload / mesh.size("fsdp")
     for each in all_reduce("data", mesh, payload=shard, count=count):
         yield as_compiled(each, point)
@@ -106,6 +105,21 @@ def _joint(point: Point, payload: float, count: int) -> Iterator[Collective]:
     yield from on_one("all_reduce", axes, mesh, payload=payload, count=count)
     across = payload / (mesh.size("data", "ici") * mesh.size("fsdp", "ici"))
     yield from on_one("all_reduce", axes, mesh, "dcn", payload=across, count=count)
+
+
+def _put_together(point: Point, payload: float, count: int) -> Iterator[Collective]:
+    """Yields a sum over `fsdp` that lies across slices too.
+
+    Scattered within a slice, the parts summed across, and all gathered within again
+    before each device keeps its own.
+    """
+    mesh = point.mesh
+    axes: tuple[Axis, ...] = ("data", "fsdp")
+    within = mesh.size("data", "ici") * mesh.size("fsdp", "ici")
+    yield from on_one("reduce_scatter", axes, mesh, payload=payload, count=count)
+    across = payload / within
+    yield from on_one("all_reduce", axes, mesh, "dcn", payload=across, count=count)
+    yield from on_one("all_gather", axes, mesh, payload=payload, count=count)
 
 
 def looked_up_table(point: Point) -> Iterator[Collective]:

@@ -17,6 +17,7 @@ Pairs = tuple[tuple[int, int], ...]
 """Source and target ids."""
 
 _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_TRANSPOSED = re.compile(r"\[([\d,]+)\]T\(([\d,]+)\)")
 _NAMED = re.compile(
     r"@?(?:mesh)?\[([^\]]*)\](?:,? *device_ids=\(?([^{]*?)\)?)? *\{([^{}]*)\}"
 )
@@ -88,6 +89,9 @@ def _mesh_ids(device_ids: str | None, count: int) -> Sequence[int]:
         return range(count)
     if found := _IOTA.search(device_ids):
         return _iota(found[2], found[3])
+    # libtpu 0.0.42 writes the dims of the iota alone.
+    if found := _TRANSPOSED.search(device_ids):
+        return _iota(found[1], found[2])
     return _ints(device_ids.strip("[](), "))
 
 

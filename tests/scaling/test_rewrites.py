@@ -5,6 +5,9 @@ from scaling.point import Point
 
 pytestmark = pytest.mark.fast
 
+# Llama 3 8B: all its parameters, those of its blocks, and one of its two tables.
+N, BLOCKS, TABLE = 8_030_261_248, 6_979_584_000, 128_256 * 4096
+
 
 def sent(chip, shape, mesh):
     """Returns by network and kind what an fsdp axis sends, and of how much."""
@@ -71,14 +74,15 @@ def test_what_becomes_an_all_reduce_sends_twice_as_much():
     assert found["ici", "all_reduce"] == (2 * 15 / 16 * payload, payload)
 
 
-def test_what_crosses_between_slices_is_what_was_asked_for():
-    kinds = {(network, kind) for network, kind in sent("v5e", (4, 4), "fsdp=2/fsdp=16")}
-    assert ("dcn", "reduce_scatter") in kinds
-    assert ("ici", "all_reduce") in kinds
-
-
-# Llama 3 8B: all its parameters, those of its blocks, and one of its two tables.
-N, BLOCKS, TABLE = 8_030_261_248, 6_979_584_000, 128_256 * 4096
+def test_gradients_of_fsdp_across_slices_are_put_together_again():
+    found = sent("v5e", (4, 4), "fsdp=2/fsdp=16")
+    payload = 2 * N
+    assert found["ici", "reduce_scatter"] == (15 / 16 * payload, payload)
+    assert found["dcn", "all_reduce"] == (payload / 16, payload / 16)
+    # Besides the weights, the blocks of them twice.
+    gathered = 2 * (N + BLOCKS) + payload
+    assert found["ici", "all_gather"] == (15 / 16 * gathered, gathered)
+    assert found["dcn", "all_gather"][1] == 2 * (N + BLOCKS) / 16
 
 
 def test_a_table_whose_gather_is_summed_crosses_as_it_is_kept():

@@ -316,14 +316,12 @@ def test_what_agrees_with_the_closed_form_is_not_named(accounted):
 
 
 def test_rewrites_that_the_closed_form_does_not_know_are_named(accounted):
+    # The tables cross between slices before they are cast.
     name = "v5e_four_slices"
-    within, across = compare(accounted(name), cost(point(name)))
-    assert within.name == "bytes over ici along fsdp"
-    # Gradients are gathered again, whole, after they were summed across.
-    assert within.compiled_kinds[0] == "all_gather"
-    assert set(within.expected_kinds) == {"all_gather", "all_reduce", "reduce_scatter"}
-    assert within.fraction == pytest.approx(0.366, abs=1e-3)
+    (across,) = compare(accounted(name), cost(point(name)))
     assert across.name == "bytes over dcn along data+fsdp"
+    assert set(across.compiled_kinds) == {"all_gather", "all_reduce"}
+    assert across.fraction == pytest.approx(0.546, abs=1e-3)
 
 
 def test_flops_that_differ_are_named(accounted):

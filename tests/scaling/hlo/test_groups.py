@@ -36,6 +36,7 @@ COLUMNS = tuple(zip(*ROWS, strict=True))
         ("mesh['fsdp'=16] {'fsdp':(4)4}", ROWS),
         ("mesh['fsdp'=16] {'fsdp':(1)4}", COLUMNS),
         ("mesh['a'=4,'b'=4], device_ids=([16]<=[4,4]T(1,0)) {'a'}", ROWS),
+        ("mesh['a'=4,'b'=4], device_ids=([4,4]T(1,0)) {'a'}", ROWS),
     ],
 )
 def test_groups_in_every_spelling(spelling, groups):
