@@ -9,7 +9,7 @@ help:
 	@echo "make demo       measure on this machine where scaling breaks (6 min from nothing)"
 	@echo "make test       lint, types, layer contracts, all tests"
 	@echo "make test-fast  meshes, training step and command line only"
-	@echo "make test-compile  large programs by the TPU compiler, an hour without a TPU"
+	@echo "make test-compile  large programs by the TPU compiler, two hours without a TPU"
 	@echo "make test-gpu-compile  XLA's GPU compiler, without a GPU: installs 7 GB"
 	@echo "make lint       lint, types, layer contracts"
 	@echo "make clean      remove .venv and caches; results stay"
