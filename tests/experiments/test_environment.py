@@ -134,6 +134,7 @@ MAKES_NO_PROGRAM = MEASURES_NOTHING | {
     "experiments/protocol.py",
     "experiments/resident.py",
     "meshes/collectives.py",
+    "meshes/divisors.py",
     "meshes/subtorus.py",
 }
 

@@ -187,6 +187,6 @@ def test_a_whole_pod_is_searched_where_it_is_named_and_said_not_to_be_had(
     given = cli.parsed(["plan", "--search", *pod, *one, *fixed])
     assert plan_command.run(given) == 0
     out, err = capsys.readouterr()
-    assert "1/data=280,fsdp=16," in out
+    assert "1/data=70,fsdp=128" in out
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert "the largest slice that can be had has 6,144" in err
