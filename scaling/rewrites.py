@@ -38,6 +38,7 @@ SHORTEST = 4
 SCATTERED_BY_SUMS = ("v4", "v5p")
 """Chips on which a scatter does with shorter dims, and where groups interleave."""
 RING_CHIPS = 4
+"""Chips up to which a whole slice is a ring, in whatever dims they lie."""
 CAST_AFTER_SUMS = ("v4", "v5p")
 """Chips on which a table whose gather is summed crosses as it is kept, not cast."""
 WEIGHTS_IN_WINDOWS = ("v7x",)

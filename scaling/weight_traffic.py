@@ -58,8 +58,8 @@ def summed_gradients(point: Point) -> Iterator[Collective]:
 
     The partitioner makes sums over both axes, of which each device keeps a part. Where
     both lie in a slice they stay sums: only what keeps its part right away, over the
-    same group, becomes a reduce-scatter. On most TPUs so do the gradients of a table
-    that was looked up in.
+    same group, becomes a reduce-scatter. On most TPUs the gradient of a table that was
+    looked up in stays a sum as well.
     """
     mesh, times = point.mesh, point.accumulation
     blocks, tables = times * MODELS[point.model].num_layers, times
